@@ -5,7 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { onTestFinished } from 'vitest';
 import type { Settings } from '../../server/base/settings/read.ts';
 import type { DiskState } from '../../server/model/disks.ts';
-import { Alerts } from '../../server/operate/primary/alerts.ts';
+import { createAlerts } from '../../server/operate/primary/alerts.ts';
 import { emptySpool, type SpoolContents } from '../../server/receive/spool/contents.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 
@@ -71,5 +71,5 @@ export function alertsOf(
   });
   const [cells, spool] = [{ all: () => [] }, { folder, contents }];
   const parts = { database, log, settings: () => settings, cells, spool, disks: { states: disks }, startedMs };
-  return { alerts: new Alerts(parts), lines };
+  return { alerts: createAlerts(parts), lines };
 }

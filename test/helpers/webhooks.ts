@@ -3,7 +3,7 @@
 import type { Result } from '../../server/base/http/problem.ts';
 import { Webhooks } from '../../server/manage/api/webhooks/service.ts';
 import { type NewWebhook, webhookInput } from '../../server/model/webhooks.ts';
-import { SavedWebhooks } from '../../server/operate/primary/saved-webhooks.ts';
+import { savedWebhooks } from '../../server/operate/primary/saved-webhooks.ts';
 import { Changes } from '../../server/store/announce.ts';
 import { systemActor } from '../../server/store/audit/actor.ts';
 import type { Database, DatabasePool } from '../../server/store/connect/pool.ts';
@@ -29,7 +29,7 @@ export function made<T>(change: Result<T>): T {
 
 /** Waits until the primary with this DATA_DIR and key has written a copy with this webhook. */
 export async function untilSaved(dataDir: string, key: string, webhookId: string, database: Database): Promise<void> {
-  const saved = new SavedWebhooks({
+  const saved = savedWebhooks({
     dataDir,
     keys: [key],
     database,

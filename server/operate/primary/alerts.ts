@@ -33,98 +33,33 @@ interface AlertParts {
   startedMs: number;
 }
 
+export type Alerts = ReturnType<typeof createAlerts>;
+
 /** Evaluates all conditions unless another machine does, sends the requests that are due, and counts both for the metrics. */
-export class Alerts {
-  readonly #parts: AlertParts;
-  #active = new Map<string, number>();
-  #failing = false;
-  #cannotSend = false;
-  readonly #requests = { sent: 0, failed: 0, given_up: 0 };
+export function createAlerts({ database, log, settings, cells, spool, disks, startedMs }: AlertParts) {
+  let active = new Map<string, number>();
+  const requests = { sent: 0, failed: 0, given_up: 0 };
+  const spoolAlert = spool.folder === null ? null : new SpoolAlert(settings().DATA_DIR);
+  /** What fails now, so that it is logged once. */
+  const failing = new Set<'evaluate' | 'deliver'>();
 
-  readonly #spoolAlert: SpoolAlert | null;
-
-  constructor(parts: AlertParts) {
-    this.#parts = parts;
-    this.#spoolAlert = parts.spool.folder === null ? null : new SpoolAlert(parts.settings().DATA_DIR);
+  function failed(work: 'evaluate' | 'deliver', error: unknown): void {
+    if (!failing.has(work)) log('alerts_failed', { reason: (error as Error).message });
+    failing.add(work);
   }
 
-  async evaluate(nowMs: number): Promise<void> {
-    const { database, log, settings, startedMs, disks } = this.#parts;
-    const cells = this.#parts.cells.all().filter(({ trouble }) => trouble !== null);
-    const spool = await this.#spool();
-    try {
-      const carried = this.#spoolAlert?.carried ?? null;
-      const machine = { startedMs, spool, cells, disks: disks.states };
-      const evaluated = await evaluate(database, settings(), machine, nowMs, carried);
-      if (evaluated !== null) {
-        this.#report(evaluated);
-        if (this.#spoolAlert?.carried === carried) this.#spoolAlert?.recorded(evaluated.ownSpool);
-      }
-      this.#active = new Map((await countActiveAlerts(database)).map(({ condition, count }) => [condition, count]));
-      this.#failing = false;
-    } catch (error) {
-      // Other log lines report that the database is away, so one line is enough.
-      if (!this.#failing) log('alerts_failed', { reason: (error as Error).message });
-      this.#failing = true;
-      if (spool !== null) this.#beginWithoutDatabase(spool, nowMs);
-    }
-  }
-
-  /** Sends the requests that are due. Never rejects: what is not sent is sent later. */
-  async deliver(signal: AbortSignal): Promise<void> {
-    const { database, log } = this.#parts;
-    const { ALERT_URL, ...settings } = this.#parts.settings();
-    if (ALERT_URL === undefined) return;
-    const onAttempt = (outcome: 'sent' | 'failed' | 'given_up') => {
-      this.#requests[outcome]++;
-    };
-    const target = { ...settings, ALERT_URL };
-    try {
-      await deliver(target, { database, log, onAttempt }, signal);
-      this.#cannotSend = false;
-    } catch (error) {
-      if (!(error instanceof DatabaseUnavailable)) {
-        if (!this.#cannotSend) log('alerts_failed', { reason: (error as Error).message });
-        this.#cannotSend = true;
-        return;
-      }
-      // The database is away: evaluate reports it.
-      const alert = this.#spoolAlert?.carried?.alert.id;
-      const posted = (await this.#spoolAlert?.send(target, Date.now(), signal).catch(this.#notSaved)) ?? null;
-      if (posted === null) return;
-      const type = 'alert.began';
-      onAttempt(posted.kind);
-      if (posted.kind === 'sent') log('alert_sent', { alert, type, status: posted.status });
-      else log('alert_send_failed', { alert, type, reason: posted.error, fix: posted.fix });
-    }
-  }
-
-  families(): MetricsSnapshot {
-    const values = reportedKinds.map((condition) => ({
-      labels: { condition },
-      value: this.#active.get(condition) ?? 0,
-    }));
-    const requests = Object.entries(this.#requests).map(([outcome, value]) => ({ labels: { outcome }, value }));
-    return [metricFamily('weir_alerts_active', values, 'max'), metricFamily('weir_alert_requests_total', requests)];
-  }
-
-  /** The spool is the only condition that can be judged without the database. */
-  #beginWithoutDatabase(spool: MachineSpool, nowMs: number): void {
-    try {
-      const alert = this.#spoolAlert!.begin(spool, this.#parts.settings().PUBLIC_URL, nowMs);
-      if (alert !== null) this.#report({ began: [alert], ended: [] });
-    } catch (error) {
-      this.#notSaved(error as Error);
-    }
-  }
-
-  readonly #notSaved = (error: Error): null => {
-    this.#parts.log('alerts_failed', { reason: error.message });
+  function notSaved(error: Error): null {
+    log('alerts_failed', { reason: error.message });
     return null;
-  };
+  }
 
-  #report({ began, ended }: Pick<Evaluated, 'began' | 'ended'>): void {
-    const { log, settings } = this.#parts;
+  async function ownSpool(): Promise<MachineSpool | null> {
+    if (spool.folder === null) return null;
+    const { events, oldestMs } = await spool.contents();
+    return { id: basename(spool.folder), name: hostname(), events, oldestMs };
+  }
+
+  function report({ began, ended }: Pick<Evaluated, 'began' | 'ended'>): void {
     for (const [event, alerts] of [
       ['alert_began', began],
       ['alert_ended', ended],
@@ -135,21 +70,77 @@ export class Alerts {
       }
   }
 
-  async #spool(): Promise<MachineSpool | null> {
-    const { folder, contents } = this.#parts.spool;
-    if (folder === null) return null;
-    const { events, oldestMs } = await contents();
-    return { id: basename(folder), name: hostname(), events, oldestMs };
+  /** The spool is the only condition that can be judged without the database. */
+  function beginWithoutDatabase(spool: MachineSpool, nowMs: number): void {
+    try {
+      const alert = spoolAlert!.begin(spool, settings().PUBLIC_URL, nowMs);
+      if (alert !== null) report({ began: [alert], ended: [] });
+    } catch (error) {
+      notSaved(error as Error);
+    }
   }
-}
 
-/** Evaluates and sends until the returned function is called. That function waits for running work; a request in progress is ended. */
-export function runAlerts(alerts: Alerts): () => Promise<void> {
-  const stopping = new AbortController();
-  const send = every(DELIVER_EVERY_MS, () => alerts.deliver(stopping.signal));
-  const evaluate = every(EVALUATE_EVERY_MS, () => alerts.evaluate(Date.now()));
-  return async () => {
-    stopping.abort();
-    await Promise.all([send(), evaluate()]);
+  async function evaluateAll(nowMs: number): Promise<void> {
+    const troubled = cells.all().filter(({ trouble }) => trouble !== null);
+    const spool = await ownSpool();
+    try {
+      const carried = spoolAlert?.carried ?? null;
+      const machine = { startedMs, spool, cells: troubled, disks: disks.states };
+      const evaluated = await evaluate(database, settings(), machine, nowMs, carried);
+      if (evaluated !== null) {
+        report(evaluated);
+        if (spoolAlert?.carried === carried) spoolAlert?.recorded(evaluated.ownSpool);
+      }
+      active = new Map((await countActiveAlerts(database)).map(({ condition, count }) => [condition, count]));
+      failing.delete('evaluate');
+    } catch (error) {
+      // Other log lines report that the database is away, so one line is enough.
+      failed('evaluate', error);
+      if (spool !== null) beginWithoutDatabase(spool, nowMs);
+    }
+  }
+
+  /** Sends the requests that are due. Never rejects: what is not sent is sent later. */
+  async function sendDue(signal: AbortSignal): Promise<void> {
+    const { ALERT_URL, ...others } = settings();
+    if (ALERT_URL === undefined) return;
+    const onAttempt = (outcome: 'sent' | 'failed' | 'given_up') => {
+      requests[outcome]++;
+    };
+    const target = { ...others, ALERT_URL };
+    try {
+      await deliver(target, { database, log, onAttempt }, signal);
+      failing.delete('deliver');
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable)) return failed('deliver', error);
+      // The database is away: evaluateAll reports it.
+      const alert = spoolAlert?.carried?.alert.id;
+      const posted = (await spoolAlert?.send(target, Date.now(), signal).catch(notSaved)) ?? null;
+      if (posted === null) return;
+      const type = 'alert.began';
+      onAttempt(posted.kind);
+      if (posted.kind === 'sent') log('alert_sent', { alert, type, status: posted.status });
+      else log('alert_send_failed', { alert, type, reason: posted.error, fix: posted.fix });
+    }
+  }
+
+  return {
+    evaluate: evaluateAll,
+    deliver: sendDue,
+    families(): MetricsSnapshot {
+      const values = reportedKinds.map((condition) => ({ labels: { condition }, value: active.get(condition) ?? 0 }));
+      const sent = Object.entries(requests).map(([outcome, value]) => ({ labels: { outcome }, value }));
+      return [metricFamily('weir_alerts_active', values, 'max'), metricFamily('weir_alert_requests_total', sent)];
+    },
+    /** Evaluates and sends until the returned function is called. That function waits for running work; a request in progress is ended. */
+    run(): () => Promise<void> {
+      const stopping = new AbortController();
+      const stopSending = every(DELIVER_EVERY_MS, () => sendDue(stopping.signal));
+      const stopEvaluating = every(EVALUATE_EVERY_MS, () => evaluateAll(Date.now()));
+      return async () => {
+        stopping.abort();
+        await Promise.all([stopSending(), stopEvaluating()]);
+      };
+    },
   };
 }

@@ -33,55 +33,50 @@ const BUSY_SHARE_MAX = 0.05;
 const PATIENCE_MS = 1_000;
 const AGAIN_PATIENCE_MS = 50;
 
-export class FigureReader {
-  readonly #cells: Pick<CellList, 'all'>;
-  readonly #check: SharedCheck<boolean>;
-  #newest: DatabaseFigures | null = null;
-  #tookMs = 0;
+/**
+ * Returns a function that resolves with the latest figures within AGAIN_PATIENCE_MS; with null before the first successful read, which it
+ * awaits for PATIENCE_MS.
+ */
+export function figureReader(cells: Pick<CellList, 'all'>, nowMs = () => performance.now()) {
+  let newest: DatabaseFigures | null = null;
+  let tookMs = 0;
+  const check = new SharedCheck({
+    ask: async () => {
+      const startedMs = nowMs();
+      newest = await readFigures(cells.all()).finally(() => {
+        tookMs = nowMs() - startedMs;
+      });
+      return true;
+    },
+    validMs: () => Math.max(KEPT_MS, tookMs / BUSY_SHARE_MAX),
+    patienceMs: PATIENCE_MS,
+    late: false,
+    nowMs,
+  });
+  return async (): Promise<DatabaseFigures | null> => {
+    const read = check.answer();
+    await (newest === null ? read : within(AGAIN_PATIENCE_MS, read));
+    return newest;
+  };
+}
 
-  constructor(cells: Pick<CellList, 'all'>, nowMs: () => number = () => performance.now()) {
-    this.#cells = cells;
-    this.#check = new SharedCheck({
-      ask: async () => {
-        const startedMs = nowMs();
-        await this.#read().finally(() => {
-          this.#tookMs = nowMs() - startedMs;
-        });
-        return true;
-      },
-      validMs: () => Math.max(KEPT_MS, this.#tookMs / BUSY_SHARE_MAX),
-      patienceMs: PATIENCE_MS,
-      late: false,
-      nowMs,
-    });
-  }
-
-  /** Returns the latest figures within AGAIN_PATIENCE_MS; null before the first successful read, which it awaits for PATIENCE_MS. */
-  async figures(): Promise<DatabaseFigures | null> {
-    const read = this.#check.answer();
-    await (this.#newest === null ? read : within(AGAIN_PATIENCE_MS, read));
-    return this.#newest;
-  }
-
-  async #read(): Promise<void> {
-    const [home, ...others] = this.#cells.all();
-    const cells = [
-      await readCell(home!),
-      ...(await Promise.all(others.map((cell) => (cell.away === null ? readCell(cell).catch(() => null) : null)))),
-    ].filter((figures) => figures !== null);
-    this.#newest = await withinTimeout(home!.database, async (query) => {
-      // The backlog of a temporary agent raises no alert: a developer may stop it at any time.
-      const temporary = await readTemporaryAgents({ query });
-      return {
-        names: await readAgentNames({ query }, AGENT_SERIES_MAX),
-        cells: cells.map((figures) => ({
-          ...figures,
-          agents: figures.agents.filter(({ agentId }) => !temporary.has(agentId)),
-        })),
-        readAtMs: Date.now(),
-      };
-    });
-  }
+async function readFigures([home, ...others]: readonly CellDatabase[]): Promise<DatabaseFigures> {
+  const cells = [
+    await readCell(home!),
+    ...(await Promise.all(others.map((cell) => (cell.away === null ? readCell(cell).catch(() => null) : null)))),
+  ].filter((figures) => figures !== null);
+  return withinTimeout(home!.database, async (query) => {
+    // The backlog of a temporary agent raises no alert: a developer may stop it at any time.
+    const temporary = await readTemporaryAgents({ query });
+    return {
+      names: await readAgentNames({ query }, AGENT_SERIES_MAX),
+      cells: cells.map((figures) => ({
+        ...figures,
+        agents: figures.agents.filter(({ agentId }) => !temporary.has(agentId)),
+      })),
+      readAtMs: Date.now(),
+    };
+  });
 }
 
 async function readCell({ number: cell, database }: CellDatabase): Promise<CellFigures> {

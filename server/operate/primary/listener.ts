@@ -18,12 +18,11 @@ export function createListener(
   { conninfo, cells, log, spool, revive }: ListenerParts,
   members: Members,
 ): ChangeListener {
-  const revival = new Revival(revive, log);
   return new ChangeListener(conninfo, {
     change: relayChange(cells, spool, members),
     arrived: (by) => members.broadcast({ kind: 'arrived', by }),
     alive: () => members.broadcast({ kind: 'heartbeat' }),
-    lost: () => revival.try(),
+    lost: reviver(revive, log),
     up: () => {
       log('listener_up');
       void cells.changed().catch(() => {});
@@ -36,37 +35,29 @@ export function createListener(
 
 const PAUSE = { firstMs: 1_000, maxMs: 15_000 };
 
-/** Starts an embedded server that has ended again: with longer pauses after each failure, and one line in the log for each reason. */
-export class Revival {
-  readonly #revive: () => Promise<void>;
-  readonly #log: Log;
-  readonly #nowMs: () => number;
-  #failures = 0;
-  #dueMs = 0;
-  #reported: string | null = null;
-
-  constructor(revive: () => Promise<void>, log: Log, nowMs = () => performance.now()) {
-    this.#revive = revive;
-    this.#log = log;
-    this.#nowMs = nowMs;
-  }
-
-  /** Tries it, unless the last failure was a moment ago. Never rejects. */
-  async try(): Promise<void> {
-    if (this.#nowMs() < this.#dueMs) return;
+/**
+ * Returns a function that starts an embedded server that has ended again: with longer pauses after each failure, and one line in the log for
+ * each reason. It never rejects, and does nothing a moment after a failure.
+ */
+export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => performance.now()) {
+  let failures = 0;
+  let dueMs = 0;
+  let reported: string | null = null;
+  return async (): Promise<void> => {
+    if (nowMs() < dueMs) return;
     try {
-      await this.#revive();
-      this.#failures = 0;
-      this.#reported = null;
+      await revive();
+      failures = 0;
+      reported = null;
     } catch (error) {
-      this.#dueMs = this.#nowMs() + backoffMs(this.#failures++, PAUSE, Math.random());
+      dueMs = nowMs() + backoffMs(failures++, PAUSE, Math.random());
       const reason = (error as Error).message;
       // The lines after the first are from the log of Postgres, with times.
       const [cause] = reason.split('\n') as [string];
-      if (cause !== this.#reported) this.#log('database_start_failed', { reason });
-      this.#reported = cause;
+      if (cause !== reported) log('database_start_failed', { reason });
+      reported = cause;
     }
-  }
+  };
 }
 
 /** Applies a change in the primary, then in the processes, also when the primary could not read the cells: then it rejects. */

@@ -39,74 +39,64 @@ const RENEW_EVERY_MS = 600_000;
 const RETRY = { firstMs: 2_000, maxMs: 10_000 };
 const PURPOSE = 'saved-webhooks';
 
-export class SavedWebhooks {
-  readonly #parts: SavedParts;
-  readonly #path: string;
-  readonly #schema = migrationFiles().at(-1)!.version;
-  readonly #stopping = new AbortController();
-  #isChanged = false;
-  #saving: Promise<void> | null = null;
-  #renewing: NodeJS.Timeout | undefined;
+export function savedWebhooks({ dataDir, keys, database, ageMaxMs, nowMs, onFailed }: SavedParts) {
+  const path = pathIn(dataDir);
+  const schema = migrationFiles().at(-1)!.version;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let isChanged = false;
+  let saving: Promise<void> | null = null;
+  let renewing: NodeJS.Timeout | undefined;
 
-  constructor(parts: SavedParts) {
-    this.#parts = parts;
-    this.#path = pathIn(parts.dataDir);
-  }
-
-  /** Reads the copy; null if it does not exist, or if this build and these keys cannot use it. */
-  read(): WebhookRow[] | null {
-    try {
-      const plain = unseal(readFileSync(this.#path), derivedKeys(this.#parts.keys, PURPOSE), PURPOSE);
-      const { schema, savedAtMs, rows } = deserialize(plain!) as Saved;
-      const ageMs = this.#parts.nowMs() - savedAtMs;
-      return this.#schema === schema && ageMs <= this.#parts.ageMaxMs() ? rows : null;
-    } catch {
-      return null;
-    }
-  }
-
-  save(): void {
-    this.#isChanged = true;
-    if (this.#stopping.signal.aborted) return;
-    this.#saving ??= this.#saveWhileChanged().finally(() => {
-      this.#saving = null;
+  function save(): void {
+    isChanged = true;
+    if (signal.aborted) return;
+    saving ??= saveWhileChanged().finally(() => {
+      saving = null;
     });
   }
 
-  async close(): Promise<void> {
-    this.#stopping.abort();
-    clearTimeout(this.#renewing);
-    await this.#saving;
-  }
-
-  async #saveWhileChanged(): Promise<void> {
-    clearTimeout(this.#renewing);
-    for (let failures = 0; this.#isChanged && !this.#stopping.signal.aborted; ) {
-      this.#isChanged = false;
+  async function saveWhileChanged(): Promise<void> {
+    clearTimeout(renewing);
+    for (let failures = 0; isChanged && !signal.aborted; ) {
+      isChanged = false;
       try {
-        await this.#write();
+        await write();
         failures = 0;
       } catch (error) {
-        this.#isChanged = true;
+        isChanged = true;
         failures++;
         // During an outage the copy stays as it is. The listener may stay connected, so nothing else calls `save` at the end.
-        if (!(error instanceof DatabaseUnavailable)) this.#parts.onFailed(error as Error);
+        if (!(error instanceof DatabaseUnavailable)) onFailed(error as Error);
       }
-      await pause(
-        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random()),
-        this.#stopping.signal,
-      );
+      await pause(failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random()), signal);
     }
-    if (!this.#stopping.signal.aborted) this.#renewing = setTimeout(() => this.save(), RENEW_EVERY_MS).unref();
+    if (!signal.aborted) renewing = setTimeout(save, RENEW_EVERY_MS).unref();
   }
 
-  async #write(): Promise<void> {
-    const { database, keys, nowMs } = this.#parts;
+  async function write(): Promise<void> {
     const savedAtMs = nowMs();
-    const rows = await readWebhooks(database, null, ROWS_MAX);
-    const saved: Saved = { schema: this.#schema, savedAtMs, rows };
-    replaceFile(this.#path, seal(serialize(saved), derivedKeys(keys, PURPOSE)[0]!, PURPOSE));
+    const saved: Saved = { schema, savedAtMs, rows: await readWebhooks(database, null, ROWS_MAX) };
+    replaceFile(path, seal(serialize(saved), derivedKeys(keys, PURPOSE)[0]!, PURPOSE));
   }
+
+  return {
+    save,
+    /** Reads the copy; null if it does not exist, or if this build and these keys cannot use it. */
+    read(): WebhookRow[] | null {
+      try {
+        const saved = deserialize(unseal(readFileSync(path), derivedKeys(keys, PURPOSE), PURPOSE)!) as Saved;
+        return saved.schema === schema && nowMs() - saved.savedAtMs <= ageMaxMs() ? saved.rows : null;
+      } catch {
+        return null;
+      }
+    },
+    async close(): Promise<void> {
+      stopping.abort();
+      clearTimeout(renewing);
+      await saving;
+    },
+  };
 }
 
 export function removeSavedWebhooks(dataDir: string): void {

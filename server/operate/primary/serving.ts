@@ -16,7 +16,7 @@ import { countOrEstimateDeliveries } from '../../store/queries/deliveries/counts
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
-import { FigureReader } from './database-figures.ts';
+import { figureReader } from './database-figures.ts';
 import { DeathLog } from './deaths.ts';
 import type { Disks } from './disks.ts';
 import { buildFamily } from './families.ts';
@@ -213,10 +213,9 @@ export async function openServing(parts: ServingParts) {
 }
 
 async function openPage({ state, cells, log, undo, spool, alerts, disks }: ServingParts, members: Members) {
-  const figures = new FigureReader(cells);
   const page = new MetricsPage({
     collect: () => members.collectMetrics(),
-    readFigures: () => figures.figures(),
+    readFigures: figureReader(cells),
     horizon: () => state.horizon,
     ownFamilies: async () => [
       ...(await spool.families()),

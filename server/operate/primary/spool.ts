@@ -17,7 +17,7 @@ import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
-import { removeSavedWebhooks, SavedWebhooks } from './saved-webhooks.ts';
+import { removeSavedWebhooks, savedWebhooks } from './saved-webhooks.ts';
 
 interface SpoolParts {
   settings: () => Settings;
@@ -57,7 +57,7 @@ export async function openSpool({ settings, database, cells, keys, log, owner }:
     };
   }
   const { folder, lock } = await claimFolder(INGEST_SPOOL_DIR, DATA_DIR, owner);
-  const saved = new SavedWebhooks({
+  const saved = savedWebhooks({
     dataDir: DATA_DIR,
     keys,
     database,
@@ -70,8 +70,8 @@ export async function openSpool({ settings, database, cells, keys, log, owner }:
   const drain = spoolDrain({ folder, cells, retentionDays: () => settings().RETENTION_DAYS, log });
   return {
     order() {
-      const savedWebhooks = saved.read();
-      return { spoolFolder: folder, ...(savedWebhooks === null ? {} : { savedWebhooks }) };
+      const rows = saved.read();
+      return { spoolFolder: folder, ...(rows === null ? {} : { savedWebhooks: rows }) };
     },
     webhooksChanged: () => saved.save(),
     families: async () => spoolFamilies(await contents(), drain.total, Date.now()),

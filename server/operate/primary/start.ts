@@ -13,7 +13,7 @@ import { openCell, openUnmigrated } from '../../store/open.ts';
 import { usualHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
-import { Alerts, runAlerts } from './alerts.ts';
+import { createAlerts } from './alerts.ts';
 import { Disks } from './disks.ts';
 import { findEntryFile } from './forks.ts';
 import { waitForPort } from './orphans.ts';
@@ -101,13 +101,13 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const spool = await openSpool({ settings, database, cells, keys, log, owner: user });
   undo.push(() => spool.stop());
   const disks = new Disks(settings);
-  const alerts = new Alerts({ database, cells, log, settings, spool, disks, startedMs: Date.now() });
+  const alerts = createAlerts({ database, cells, log, settings, spool, disks, startedMs: Date.now() });
   const opened = { servingConninfo, release, user, spool, runFolder, alerts, disks, revive };
   const serving = await openServing({ ...parts, ...shared, ...opened });
   const { supervisor } = serving;
   const started = { supervisor, settings, user: servingUserName(user) };
   // Also while Weir waits for the database: the spool may be in use.
-  undo.push(runAlerts(alerts));
+  undo.push(alerts.run());
 
   const early = await within(LISTEN_AFTER_MS, Promise.race([preparing, isLong, ended]));
   if (stopping.aborted) return null;

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
-import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
+import { figureReader } from '../../../server/operate/primary/database-figures.ts';
 import { addAgent, agentsOf, send, signIn, startAgentApp, TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -118,7 +118,7 @@ test('the backlog of a temporary agent is neither an issue nor a metric', async 
   expect(agents).toContain(other.id);
   expect(agents).not.toContain(agent.id);
   const home = { number: 0, name: 'home', database: app.database, away: null, awaySinceMs: 0 };
-  const figures = (await new FigureReader({ all: () => [home] }).figures())!;
+  const figures = (await figureReader({ all: () => [home] })())!;
   for (const ids of [figures.cells[0]!.agents.map(({ agentId }) => agentId), figures.names.map(({ id }) => id)]) {
     expect(ids).toContain(other.id);
     expect(ids).not.toContain(agent.id);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
-import { Revival, relayChange } from '../../../server/operate/primary/listener.ts';
+import { relayChange, reviver } from '../../../server/operate/primary/listener.ts';
 
 test('a server that does not start is tried less and less often, and each reason is logged once', async () => {
   const lines: unknown[] = [];
@@ -10,7 +10,7 @@ test('a server that does not start is tried less and less often, and each reason
   }) as Log;
   let [nowMs, tries] = [0, 0];
   let failure: string | null = 'the disk is full\n10:00 PANIC';
-  const revival = new Revival(
+  const revive = reviver(
     async () => {
       tries++;
       if (failure !== null) throw new Error(`${failure} ${tries}`);
@@ -19,16 +19,16 @@ test('a server that does not start is tried less and less often, and each reason
     () => nowMs,
   );
   // As the listener asks: once a second, for ten minutes.
-  for (; nowMs < 600_000; nowMs += 1_000) await revival.try();
+  for (; nowMs < 600_000; nowMs += 1_000) await revive();
   expect(tries).toBeGreaterThan(600 / 16);
   expect(tries).toBeLessThan(100);
   expect(lines).toEqual([{ event: 'database_start_failed', reason: 'the disk is full\n10:00 PANIC 1' }]);
   failure = 'no permission\n';
-  for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revival.try();
+  for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revive();
   failure = null;
-  for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revival.try();
+  for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revive();
   const before = tries;
-  await revival.try();
+  await revive();
   expect([tries, lines.length]).toEqual([before + 1, 2]);
 });
 

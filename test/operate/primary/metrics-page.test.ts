@@ -1,7 +1,7 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import { AGENT_SERIES_MAX, FigureReader } from '../../../server/operate/primary/database-figures.ts';
+import { AGENT_SERIES_MAX, figureReader } from '../../../server/operate/primary/database-figures.ts';
 import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';
@@ -27,10 +27,9 @@ const horizon = { fromMs: 0, toMs: (Math.floor(Date.now() / DAY_MS) + 8) * DAY_M
 
 /** A page that has not read the database yet. */
 function freshPage(): MetricsPage {
-  const figures = new FigureReader(homeOf(app.database));
   return new MetricsPage({
     collect: async () => [await app.app.metrics()],
-    readFigures: () => figures.figures(),
+    readFigures: figureReader(homeOf(app.database)),
     ownFamilies: async () => [],
     horizon: () => horizon,
     logLinesDropped: () => 0,
@@ -157,16 +156,16 @@ test('a scrape gets the previous figures while the database takes long to read',
       return app.database.transaction(work);
     },
   };
-  const reader = new FigureReader(homeOf(database), () => nowMs);
-  const first = await reader.figures();
+  const read = figureReader(homeOf(database), () => nowMs);
+  const first = await read();
   held = new Promise((resolve) => {
     release = resolve;
   });
   nowMs = 5_000;
   // The database is held: these do not wait for it.
-  expect(await reader.figures()).toBe(first);
+  expect(await read()).toBe(first);
   release();
-  await until(async () => (await reader.figures()) !== first);
+  await until(async () => (await read()) !== first);
 });
 
 test('metrics of the primary exist from the start', async () => {

@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/time/durations.ts';
-import { removeSavedWebhooks, SavedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
+import { removeSavedWebhooks, savedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { readWebhooks } from '../../../server/store/queries/webhooks/webhooks.ts';
@@ -26,13 +26,8 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-function open({
-  keys = [key],
-  nowMs = startMs,
-  failed = [] as Error[],
-  opened = database.database,
-} = {}): SavedWebhooks {
-  return new SavedWebhooks({
+function open({ keys = [key], nowMs = startMs, failed = [] as Error[], opened = database.database } = {}) {
+  return savedWebhooks({
     dataDir,
     keys,
     database: opened,
