@@ -37,7 +37,10 @@ export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Ar
 /** What a shell reports of a program that SIGPIPE ended. */
 const READER_LEFT = 141;
 
-/** Resolves when the reader has taken the text. Rejects with CommandError: without a message if its reader has left, as `head` does. */
+/**
+ * Like `printBytes`, for a long output in parts: resolves when the reader has taken the text. Rejects with CommandError when the output
+ * takes no more: without a message if its reader has left, as `head` does.
+ */
 export function printPart({ stdout }: Pick<CommandIo, 'stdout'>, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stdout.write(text, (error?: NodeJS.ErrnoException | null) => {
@@ -52,6 +55,7 @@ function unwritable({ code, message }: NodeJS.ErrnoException): string {
   return `standard output cannot be written: ${code ?? message}.`;
 }
 
+/** The members of a document for people, one a line. */
 export function membersText(document: object): string {
   const width = Math.max(...Object.keys(document).map((name) => name.length)) + 2;
   return Object.entries(document)
@@ -78,6 +82,7 @@ export function readGiven({ directory }: Pick<CommandIo, 'directory'>, file: str
   });
 }
 
+/** Prints the `--json` document on one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
   stdout.write(jsonLine(value));
 }
@@ -88,8 +93,9 @@ export function jsonLine(value: unknown): string {
 }
 
 /**
- * Ignores a closed pipe: a reader such as `head` may close the output early. Any other output error, such as a full disk, is reported once,
- * unless the command registers its own listener.
+ * Ignores a closed pipe on the outputs. A reader such as `head` may close the output early; the command then still runs to its end and
+ * cleans up. Any other output error, such as a full disk, is reported once, unless the command registers its own listener.
+ * @param onFailed called before that report
  */
 export function watchOutputs({ stdout, stderr }: Pick<CommandIo, 'stdout' | 'stderr'>, onFailed: () => void): void {
   let isReported = false;
@@ -116,7 +122,10 @@ export class CommandError extends Error {
   }
 }
 
-/** Rows as columns for people: two spaces between columns. Control characters are made visible. A cell without a value is empty. */
+/**
+ * Formats rows as columns for people: two spaces between columns, header first. Control characters, including line feeds, are made visible.
+ * A cell without a value is empty.
+ */
 export function table(header: readonly string[], rows: readonly (readonly unknown[])[]): string {
   const all = [header, ...rows].map((row) => row.map((cell) => visibleLine(String(cell ?? ''))));
   const widths = header.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));

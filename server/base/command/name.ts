@@ -5,6 +5,7 @@ import { builtFile } from '../files/build.ts';
 
 let found: string | undefined;
 
+/** `weir` or `npx --no weir`, see `commandOn`. */
 export function weirCommand(): string {
   found ??= commandOn(process.env.PATH ?? '', builtFile('server/cli/weir.js'));
   return found;
@@ -23,6 +24,7 @@ export function commandOn(path: string, entry: string): string {
   return first !== undefined && first === targetOf(entry) ? 'weir' : 'npx --no weir';
 }
 
+/** The file behind links; undefined if it does not exist. */
 function targetOf(path: string): string | undefined {
   try {
     return realpathSync(path);

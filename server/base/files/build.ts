@@ -11,6 +11,7 @@ export function buildFolder(): string {
   return folder;
 }
 
+/** Path of a file of this build, such as `server/main.js` or `views/assets/icon.svg`. */
 export function builtFile(path: string): string {
   return join(buildFolder(), path);
 }

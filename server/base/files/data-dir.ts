@@ -4,7 +4,10 @@ import { dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
 import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
 
-/** Mode of a new DATA_DIR: owner only; under root also `--x`, by which the user of the embedded Postgres reaches DATA_DIR/postgres. */
+/**
+ * Permission bits of a new DATA_DIR: owner only. Under root the embedded Postgres runs as another user, which must reach
+ * DATA_DIR/postgres: `--x` permits that without permitting others to list, read or lock the directory.
+ */
 export function dataDirMode(): number {
   return process.getuid?.() === 0 ? 0o711 : 0o700;
 }
@@ -21,11 +24,13 @@ export function createDataDir(path: string): void {
   }
 }
 
+/** Path of the generated key in a DATA_DIR. */
 export function keyPath(dataDir: string): string {
   return join(dataDir, 'secrets.key');
 }
 
 export class DataDirInUseError extends OperatorError {
+  /** @param holder see describeHolder */
   constructor(dataDir: string, holder: string) {
     super(
       `Another Weir is running with DATA_DIR ${dataDir}: ${holder}`,
@@ -51,6 +56,7 @@ export function commandSocket(dataDir: string): string {
   return join(dataDir, 'weir.sock');
 }
 
+/** @param folder as RunFolder created it */
 export function processSocket(folder: string, pid: number): string {
   return join(folder, `${pid}.sock`);
 }

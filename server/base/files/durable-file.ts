@@ -3,13 +3,18 @@ import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } fro
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Creates a file in place of what is at the path, and opens it for writing. A symbolic link is removed, not followed. */
+/**
+ * Creates a file in place of what is at the path, and opens it for writing. A symbolic link is removed, not followed. Throws errors of fs.
+ */
 export function createInPlace(path: string, mode: number): number {
   rmSync(path, { force: true });
   return openSync(path, 'wx', mode);
 }
 
-/** Replaces a file. After a power cut it has the old or the new content. A failure may leave `PATH.draft`, which the next call overwrites. */
+/**
+ * Replaces a file, by default for its owner only. After a power cut it has the old or the new content, and the new one once this function
+ * has returned. Throws errors of fs; a file `PATH.draft` may then remain, which the next call overwrites.
+ */
 export function replaceFile(path: string, content: string | Uint8Array, mode = 0o600): void {
   const draft = `${path}.draft`;
   const file = createInPlace(draft, mode);
@@ -23,6 +28,7 @@ export function replaceFile(path: string, content: string | Uint8Array, mode = 0
   flushDirectory(dirname(path));
 }
 
+/** Flushes the names in a directory. Throws errors of fs. */
 export function flushDirectory(path: string): void {
   const directory = openSync(path, 'r');
   try {

@@ -26,9 +26,10 @@ const LOCK_FILE_MODE = 0o600;
 const LOCK_FILE_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
 
 /**
- * Takes a lock on the file or directory `path` (a missing file is created). A held lock does not keep the event loop alive. Throws
- * LockError, which names the holder on timeout. @param waitSeconds 0: returns `null` at once if another process holds the lock @param
- * stopping ends the wait with a LockError
+ * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
+ * two `exclusive` locks. A held lock does not keep the event loop alive. Throws LockError, which names the holder on timeout.
+ * @param waitSeconds 0: returns `null` at once if another process holds the lock.
+ * @param stopping ends the wait with a LockError. A lock that is held stays.
  */
 export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
 export async function acquireLock(

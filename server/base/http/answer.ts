@@ -3,15 +3,18 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { STATUS_CODES } from 'node:http';
 
 /**
- * What happens to the connection after the answer. `keep`: it stays open, unless the process drains. `last`: it closes when all bytes
- * received with the request are parsed; a further request among them closes it without an answer. `cut`: it closes before anything after the
- * head is parsed.
+ * What happens to the connection after the answer.
+ * `keep`: stays open for the next request, unless the process drains.
+ * `last`: closes. The answer waits until all bytes received with the request are parsed; a further request among them closes the
+ * connection without an answer.
+ * `cut`: closes before anything after the head is parsed.
  */
 export type ConnectionEnding = 'keep' | 'last' | 'cut';
 
 export const statusLines = Object.fromEntries(
   Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]),
 );
+/** The start of each status's head, up to the value of content-type. */
 const headStarts = Object.fromEntries(
   Object.entries(statusLines).map(([code, line]) => [code, `${line}\r\ncontent-type: `]),
 );
@@ -22,8 +25,9 @@ const CORK_BYTES = 16_384;
 const padding = ' '.repeat(CORK_BYTES);
 
 /**
- * Writes a whole answer. Returns false if the socket has not taken all of it; then call `writeRest`. @param fields the value of content-
- * type, then all other fields: each call into uWebSockets.js costs 0.3 us
+ * Writes a whole answer. Returns false if the socket has not taken all of it; then call `writeRest`.
+ * @param fields the value of content-type, followed by all other fields. They are written with the status, because each call into
+ * uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
  */
 export function writeAnswer(
   res: HttpResponse,
@@ -48,12 +52,19 @@ export function writeAnswer(
   return taken;
 }
 
-/** Text as uWebSockets.js sends it in UTF-8. On Node 24 it sends characters up to U+00FF in Latin-1 (3.0.6). @param bytes length in UTF-8 */
+/**
+ * Text as uWebSockets.js sends it in UTF-8. On Node 24 it sends a string of characters up to U+00FF in Latin-1 (3.0.6), so text beyond
+ * ASCII is encoded here.
+ * @param bytes length of the text in UTF-8
+ */
 export function inUtf8(text: string, bytes: number): string | Uint8Array {
   return bytes === text.length ? text : Buffer.from(text);
 }
 
-/** Sends the rest of the answer as the client reads. uWebSockets.js disconnects a client that has not read for 10 s. */
+/**
+ * Sends the rest of the answer as the client reads. uWebSockets.js disconnects a client that has not read for 10 s.
+ * @param onTaken called when the socket has taken the whole answer.
+ */
 export function writeRest(res: HttpResponse, body: string | Uint8Array, onTaken: () => void): void {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   res.onWritable((offset) => {
@@ -64,8 +75,8 @@ export function writeRest(res: HttpResponse, body: string | Uint8Array, onTaken:
 }
 
 /**
- * With a length, even undefined, endWithoutBody expects a body, and the connection cannot carry another request. @param bodyBytes null: no
- * Content-Length
+ * If endWithoutBody gets a length argument, even undefined, it expects a body, and the connection cannot carry another request.
+ * @param bodyBytes null: sends no Content-Length.
  */
 function endHead(res: HttpResponse, bodyBytes: number | null, closes: boolean): void {
   if (closes) res.endWithoutBody(bodyBytes ?? 0, true);
@@ -75,10 +86,12 @@ function endHead(res: HttpResponse, bodyBytes: number | null, closes: boolean): 
 
 /**
  * Sends an answer of the ending `cut`, and closes the connection before returning. Call it before the request handler returns:
- * uWebSockets.js then drops the bytes that it has buffered after the head. `end(body, true)` would parse the bytes of the same segment
- * first: a request among them is served, or the error page of uWebSockets.js replaces the answer. `close` drops the cork buffer, so trailing
- * spaces, which JSON allows, make the answer too long for the buffer. A sender that keeps writing gets a reset in most cases
- * (bench/NOTES.md).
+ * uWebSockets.js then drops the bytes that it has buffered after the head, and the kernel drops those that follow.
+ * `end(body, true)` does not work here. It parses the bytes of the same segment first: a request among them is served and the
+ * connection stays open, or the error page of uWebSockets.js replaces the answer.
+ * `close` drops the cork buffer, so trailing spaces, which JSON allows, make the answer too long for the buffer.
+ * A sender that keeps writing gets a reset in most cases (bench/NOTES.md).
+ * @param fields the value of content-type, followed by all other fields.
  */
 export function answerAndClose(res: HttpResponse, status: number, fields: string, json: string): void {
   const body = json + padding;
@@ -95,9 +108,11 @@ export function answerAndClose(res: HttpResponse, status: number, fields: string
 }
 
 /**
- * Sends an answer without a body and closes the connection, which endWithoutBody cannot: with a length the connection waits for a body, on
- * Node 20 without end. Call it in a turn of its own, when nothing else is corked. What the kernel does not take is dropped with the answers
- * before it that the client has not read. @param body what GET would be answered
+ * Sends an answer without a body and closes the connection. Call it in a turn of its own, when nothing else is corked. What the kernel
+ * does not take is dropped with the answers before it that the client has not read.
+ * endWithoutBody cannot close: with a length the connection waits for a body, on Node 20 without end.
+ * @param fields the value of content-type, followed by all other fields.
+ * @param body what GET would be answered.
  */
 export function answerHeadAndClose(res: HttpResponse, status: number, fields: string, body: string | Uint8Array): void {
   const length = bodiless.has(status) ? '' : `\r\ncontent-length: ${Buffer.byteLength(body)}`;

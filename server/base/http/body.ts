@@ -20,6 +20,7 @@ interface BodySize {
 const DISCARD_BYTES_MAX = 1_048_576;
 const NO_CHUNKS: readonly Uint8Array[] = [];
 
+/** The memory that holds bodies. One per process. */
 export interface BodyMemory {
   budget: ByteBudget;
   arena: SlabArena;
@@ -45,11 +46,15 @@ export class BodyReader {
   receivedBytes = 0;
   /** True once the last byte arrived, even if the body was dropped. */
   complete = false;
+  /** Null until the body has ended: it is complete, refused, or its client disconnected. */
   outcome: BodyOutcome | null = null;
 
   /**
-   * @param onEnd called once, when `outcome` is set; also from within the constructor @param size.chunked true: the outcome waits until all
-   * bytes received with the last chunk are parsed. A request or an error among them closes the connection, and the outcome is `aborted`
+   * @param onEnd called once, when `outcome` is set; also from within the constructor.
+   * @param size.declaredBytes the Content-Length; null if absent.
+   * @param size.capBytes the largest body that is accepted.
+   * @param size.chunked true: the outcome waits until all bytes received with the last chunk are parsed. A request or an error among
+   * them closes the connection, and the outcome is `aborted`.
    */
   constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize, onEnd: () => void) {
     const { declaredBytes, capBytes } = size;
@@ -131,6 +136,7 @@ export class BodyReader {
   }
 }
 
+/** Chunks are looked at in runs of this many. */
 const RUN_CHUNKS = 16;
 /**
  * A run of fewer bytes is merged into one chunk: 1 MiB in chunks of 10 bytes takes 1.2 to 1.6 MiB of the heap instead of 22.5, at 0.3 us a
@@ -141,6 +147,7 @@ const RUN_BYTES_MIN = 16_384;
 /** The chunks of an incomplete body: at most RUN_CHUNKS, and one more for each 1,024 bytes, so that memory follows the bytes received. */
 export class Chunks {
   readonly #all: Uint8Array[] = [];
+  /** Index of the first chunk of the last run, and the bytes of that run. */
   #runStart = 0;
   #runBytes = 0;
   bytes = 0;

@@ -11,6 +11,7 @@ import type { Exchange } from './exchange.ts';
 const TYPE = 'application/gzip';
 
 export interface Install {
+  /** URL of the package. */
   address: string;
   /** Subresource integrity, as npm writes it into the lock file. */
   integrity: string;
@@ -23,7 +24,9 @@ export class ClientPackage {
   readonly install: Install | null;
   /** How a person runs a command of the client on any machine; without `install`, in the directory of Weir. */
   readonly command: string;
+  /** GET /client.tgz: the same bytes, which change with the release. */
   readonly serveCurrent: (exchange: Exchange) => void;
+  /** GET /clients/weir.py */
   readonly servePython: (exchange: Exchange) => void;
   readonly #bytes: Buffer;
 
@@ -39,6 +42,7 @@ export class ClientPackage {
     this.command = this.install === null ? weirCommand() : `npx ${this.install.address}`;
   }
 
+  /** GET /client-RELEASE-HASH.tgz */
   readonly serve = (exchange: Exchange): void => {
     exchange.cacheControl = 'public, max-age=31536000, immutable';
     exchange.answer(200, TYPE, this.#bytes);
@@ -55,6 +59,7 @@ function hashOf(bytes: Buffer): string {
   return createHash('sha256').update(bytes).digest('hex').slice(0, 12);
 }
 
+/** Answers with bytes that change with the release: 304 when the client has these. */
 function serving(type: string, bytes: Buffer): (exchange: Exchange) => void {
   const tag = `"${hashOf(bytes)}"`;
   return (exchange) => {

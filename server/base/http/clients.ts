@@ -15,13 +15,16 @@ import {
 export interface ClientLoad {
   /** Open requests. A request ends when the socket has taken its whole answer or its connection is closed. */
   requests: number;
+  /** Bytes of incomplete bodies. */
   gatheringBytes: number;
   /** Bytes of large answers without credentials, of which the client may have read nothing. See unread.ts. */
   sentBytes: number;
 }
 
+/** One client address in the forms that the request path needs, each computed once. */
 export class Client {
   readonly address: string;
+  /** The address in the binary format of the Postgres type inet. */
   readonly inet: Uint8Array;
   readonly load: ClientLoad;
   /** True if the address is of a trusted proxy, which may report a client address. */
@@ -63,22 +66,29 @@ type ForwardedHeader = 'forwarded' | 'x-forwarded-for' | 'proxy-protocol';
 export class Clients {
   readonly #trusted: readonly Network[];
   readonly #forwardedHeader: ForwardedHeader;
+  /** By normalized address. */
   readonly #known = new Map<string, Client>();
   /** By the address bytes of the socket: as a number, or as text of 16 characters. */
   readonly #peers = new Map<number | string, Client>();
   /** By rate-limit key. A load in use stays here even if its client address is evicted. */
   readonly #loads = new Map<string, ClientLoad>();
+  /** The peer of every open connection; null: they have several. */
   #onlyPeer: Client | null = null;
 
-  /** @param forwardedHeader the other two are ignored, because a proxy may forward what its client sent there */
+  /**
+   * @param trusted networks of the proxies that may report the client address (TRUSTED_PROXIES).
+   * @param forwardedHeader how they report it. The other two are ignored, because a proxy may forward what its client sent there.
+   */
   constructor(trusted: readonly Network[], forwardedHeader: ForwardedHeader) {
     this.#trusted = trusted;
     this.#forwardedHeader = forwardedHeader;
   }
 
   /**
-   * A connection was opened. While all have one peer, such as a proxy, no request asks the kernel for it, which takes 1 us. After another
-   * peer, requests ask until all connections are closed: uWebSockets.js does not report which one closed.
+   * A connection was opened. Returns its peer. While all open connections have one peer, such as a proxy, no request asks the kernel for
+   * it, which takes 1 us. After a connection of another peer, requests ask until all connections are closed: uWebSockets.js does not report
+   * which one closed.
+   * @param isOnly no other connection is open.
    */
   connected(res: HttpResponse, isOnly: boolean): Client {
     const peer = this.#peer(res.getRemoteAddress());
@@ -86,7 +96,10 @@ export class Clients {
     return peer;
   }
 
-  /** Returns the client of a request: the peer, or the client that trusted proxies report. Call it in the request handler. */
+  /**
+   * Returns the client of a request: the peer, or the client that trusted proxies report. Call it in the request handler.
+   * @param headers alternating field names (lower case) and values.
+   */
   of(res: HttpResponse, headers: readonly string[]): Client {
     const peer = this.#onlyPeer ?? this.#peer(res.getRemoteAddress());
     if (!peer.isProxy) return peer;

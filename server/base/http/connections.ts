@@ -25,16 +25,21 @@ const CLIENT_DEFAULT_MIN = 1_024;
 export type ConnectionRefusal = 'process' | 'client';
 
 interface ConnectionLimitOptions {
+  /** Connections of this process; see allowedConnections. */
   processMax: number;
+  /** CLIENT_CONNECTIONS_MAX; undefined: the default. */
   clientMax: number | undefined;
+  /** HOST and the port on which this process listens. */
   host: string;
   port: () => number;
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
   onRefused: (limit: ConnectionRefusal, client: Client) => void;
   read?: (host: string, port: number) => Promise<Peers>;
 }
 
 export class ConnectionLimit {
+  /** Above this number of connections, each answer closes its connection. */
   readonly crowdedAbove: number;
   readonly #options: Required<ConnectionLimitOptions>;
   readonly #clientMax: number;
@@ -51,7 +56,10 @@ export class ConnectionLimit {
     this.crowdedAbove = Math.floor(options.processMax * CROWDED_SHARE);
   }
 
-  /** @param connections of this process, including the new one */
+  /**
+   * Whether a new connection may stay open.
+   * @param connections of this process, including the new one.
+   */
   admits(client: Client, connections: number): boolean {
     const refusal = connections > this.#options.processMax ? 'process' : this.#clientIsFull(client) ? 'client' : null;
     if (refusal !== null) this.#options.onRefused(refusal, client);

@@ -6,6 +6,7 @@ const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 /** Listed by name: `*` is not a wildcard for requests with credentials, and never covers authorization. */
 const ALLOWED_HEADERS =
   'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, mcp-method, mcp-name, mcp-protocol-version, x-csrf-token, x-request-id';
+/** Answer fields that scripts of other origins may read, in addition to those that the standard always allows. */
 const EXPOSED_HEADERS =
   'allow, content-disposition, etag, idempotent-replayed, location, ratelimit, ratelimit-policy, retry-after, www-authenticate, x-request-id, x-weir-content-type';
 /** Seconds for which a browser caches a preflight. Chromium's maximum. */
@@ -29,6 +30,7 @@ export class Cors {
     if (exchange.method !== 'OPTIONS') exchange.setHeader('access-control-expose-headers', EXPOSED_HEADERS);
   }
 
+  /** Whether the request comes from a page of CORS_ORIGINS. */
   isAllowed(exchange: Exchange): boolean {
     return this.#origins.has(exchange.header('origin') ?? '');
   }
@@ -45,7 +47,8 @@ export class Cors {
 }
 
 /**
- * No browser runs or frames what it displays, and no other site embeds it. With the fields of every answer, this is OWASP's list for APIs.
+ * A browser that displays the JSON runs and frames nothing, and pages of other sites cannot embed it (`cors` decides on CORS requests).
+ * Together with the fields of every answer, these complete OWASP's list for APIs.
  */
 const API_FIELDS: readonly (readonly [string, string])[] = [
   ['content-security-policy', "default-src 'none'; frame-ancestors 'none'"],
@@ -58,7 +61,10 @@ export function isApiPath(path: string): boolean {
   return path.startsWith('/oauth/') && path !== '/oauth/authorize';
 }
 
-/** Sets the fields of an answer of the API, including errors. Call the function before the exchange is answered. */
+/**
+ * Returns a function that sets the fields of an answer of the API, including errors. Call that function before the exchange is answered.
+ * @param clientPath path of the client package
+ */
 export function createApiFields(cors: Cors, clientPath: string): (exchange: Exchange) => void {
   const fields = [...API_FIELDS, [CLIENT_FIELD, clientPath]] as const;
   return (exchange) => {

@@ -13,12 +13,15 @@ import type { UnreadLimit } from './unread.ts';
 export interface ExchangeHost {
   readonly memory: BodyMemory;
   readonly unread: UnreadLimit;
+  /** CLIENT_UNREAD_SECONDS */
   readonly unreadSeconds: number;
+  /** While true, every answer closes its connection. */
   readonly draining: boolean;
   /** True near CONNECTIONS_MAX: every answer closes its connection, so that idle ones leave room for others. */
   readonly isCrowded: boolean;
   /** True if the answer without a body that follows is the last of its connection. */
   endsBodiless(): boolean;
+  /** Answers an exchange whose handler failed. */
   failed(exchange: Exchange, error: unknown): void;
   finished(exchange: Exchange): void;
 }
@@ -38,11 +41,13 @@ export class Exchange {
   /** Without the question mark. Empty for other methods than GET and HEAD, except on the ingest routes. */
   readonly query: string;
   readonly route: string;
+  /** Path parameters, in order. */
   readonly parameters: readonly string[];
   /** Alternating field names (lower case) and values. Repeated fields are kept separate. */
   readonly headers: readonly string[];
   readonly client: Client;
   readonly requestId: string;
+  /** True if the client sent the request id. */
   readonly sentRequestId: boolean;
   readonly clock = new StageClock();
   /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
@@ -50,6 +55,7 @@ export class Exchange {
   aborted = false;
   /** The client has disconnected, also from an open stream, or has cancelled the request: no client waits for what the handler does. */
   isGone = false;
+  /** Code of the problem document sent, if any. */
   problemCode: ProblemCode | null = null;
   /** Id of the stored event, or of the first event of a batch. */
   eventId: string | null = null;
@@ -99,6 +105,7 @@ export class Exchange {
     res.onAborted(() => this.#onAborted());
   }
 
+  /** True while the process drains: answer soon. */
   get draining(): boolean {
     return this.#host.draining;
   }
@@ -150,6 +157,7 @@ export class Exchange {
     return this.#body;
   }
 
+  /** Adds a field to the answer. The caller ensures that the value contains no line end. */
   setHeader(name: string, value: string): void {
     this.#extraFields += `\r\n${name}: ${value}`;
   }
@@ -159,13 +167,14 @@ export class Exchange {
     this.clock.skip();
   }
 
+  /** Ends a stage of the answer path. See stages.ts. */
   lap(stage: Stage): void {
     this.clock.lap(stage);
   }
 
   /**
-   * Sends the answer. The request stays open until the socket has taken all of it, so a client that does not read is limited to
-   * CLIENT_REQUESTS_MAX unread answers.
+   * Sends the answer. Does nothing if the client disconnected or the exchange was answered. The request stays open until the socket
+   * has taken the whole answer, so a client that does not read is limited to CLIENT_REQUESTS_MAX unread answers.
    */
   answer(status: number, contentType: string, body: string | Uint8Array): void {
     if (this.aborted || this.status !== 0) return;
@@ -230,8 +239,9 @@ export class Exchange {
   }
 
   /**
-   * Starts a 200 answer of unknown length, whose duration counts as an intentional wait. Null: the client disconnected, the exchange was
-   * answered, or the method is HEAD, which is then answered.
+   * Starts a 200 answer of unknown length. The request stays open until the answer ends or the client disconnects (see whenGone).
+   * Its duration counts as an intentional wait. Returns null if the client disconnected, the exchange was answered, or the method is
+   * HEAD, which is then answered.
    */
   stream(contentType: string): StreamAnswer | null {
     if (this.aborted || this.status !== 0) return null;
@@ -250,6 +260,7 @@ export class Exchange {
     this.answer(status, 'application/json', JSON.stringify(value));
   }
 
+  /** Answers with a problem document, and Retry-After if the problem has a time. */
   problem(given: Problem): void {
     this.problemCode = given.code;
     if (this.showProblem !== null) return this.showProblem(given);
@@ -260,6 +271,7 @@ export class Exchange {
     this.answer(document.status, 'application/problem+json', JSON.stringify(document));
   }
 
+  /** Answers after an error in a later step of the handler, in the same way as after one that the handler throws. */
   fail(error: unknown): void {
     this.#host.failed(this, error);
   }

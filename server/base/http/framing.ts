@@ -24,6 +24,7 @@ export function framingWith(before: Framing, name: string, value: string): Frami
   }
 }
 
+/** Returns the problem to answer for this framing, or null if the request is acceptable. */
 export function framingProblem(framing: Framing, acceptsChunked: boolean): ProblemCode | null {
   if (framing === Framing.invalid) return 'length_invalid';
   return framing === Framing.chunked && !acceptsChunked ? 'length_required' : null;

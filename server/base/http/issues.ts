@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { type Problem, problem } from './problem.ts';
 
+/** Maximum issues reported for one input; further issues are only counted. */
 const ISSUES_MAX = 20;
 /** Maximum UTF-16 units of a reported name. A sender chooses the names of unknown fields. */
 const NAME_UNITS_MAX = 100;
@@ -15,6 +16,7 @@ interface FieldIssue {
 /** The first ISSUES_MAX issues of an input, and the number of further ones. */
 interface Refusal {
   issues: FieldIssue[];
+  /** Number of issues not listed. */
   omitted: number;
 }
 
@@ -32,6 +34,7 @@ export function check<T>(schema: z.ZodType<T>, value: unknown): { data: T } | Re
   return { issues, omitted: total - issues.length };
 }
 
+/** The problem of an invalid JSON body: each field by its JSON Pointer. */
 export function invalidBody(refusal: Refusal): Problem {
   return problem(
     'invalid_request',
@@ -40,6 +43,7 @@ export function invalidBody(refusal: Refusal): Problem {
   );
 }
 
+/** The problem of invalid query parameters, each by its name. */
 export function invalidQuery(refusal: Refusal): Problem {
   const named = members(refusal, (path) => ({ parameter: path.map(String).join('.') }));
   return problem('invalid_request', 'The member errors lists each invalid query parameter.', named);
@@ -51,6 +55,7 @@ function members({ issues, omitted }: Refusal, locate: (path: FieldIssue['path']
   return { errors, ...(omitted > 0 ? { errors_omitted: omitted } : {}) };
 }
 
+/** Formats a path as a JSON Pointer (RFC 6901). */
 function jsonPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }

@@ -24,7 +24,10 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
 );
 
-/** Why the bytes are not JSON in UTF-8, as text for the sender; null: they are. Positions start at 1; a byte order mark counts. */
+/**
+ * Returns why the bytes are not a JSON text in UTF-8, as text for the sender, or null if they are. Byte positions start at 1; a byte order
+ * mark counts.
+ */
 export function jsonFault(bytes: Uint8Array): string | null {
   if (!isUtf8(bytes)) return 'it is not valid UTF-8';
   const at = faultAt(bytes);
@@ -38,6 +41,7 @@ function faultAt(bytes: Uint8Array): number {
   const open = new Brackets();
   let at = afterSpace(bytes, markLength(bytes));
   for (;;) {
+    // A value begins here.
     const byte = byteAt(bytes, at);
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       const next = afterSpace(bytes, at + 1);
@@ -52,6 +56,7 @@ function faultAt(bytes: Uint8Array): number {
       at = afterScalar(bytes, at, byte);
       if (at < 0) return ~at;
     }
+    // A value has ended. Close the arrays and objects that end with it.
     for (;;) {
       at = afterSpace(bytes, at);
       if (open.depth === 0) return at === bytes.length ? END : at;

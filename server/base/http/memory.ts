@@ -9,6 +9,7 @@ export class ByteBudget {
     this.maxBytes = maxBytes;
   }
 
+  /** Returns false, and takes nothing, if the bytes would exceed the limit. */
   take(bytes: number): boolean {
     if (this.heldBytes + bytes > this.maxBytes) return false;
     this.heldBytes += bytes;
@@ -36,6 +37,7 @@ class Slab {
   usedBytes = 0;
   liveBodies = 0;
 
+  /** Returns the offset of one more body. */
   add(bodyBytes: number): number {
     const offset = this.usedBytes;
     this.usedBytes += bodyBytes;
@@ -50,7 +52,10 @@ function sharedBuffer(bytes: number): SharedBuffer {
   return Buffer.from(new SharedArrayBuffer(bytes));
 }
 
-/** Copies with memcpy: 0.67 us for 16 KiB. `set` copies shared memory byte by byte unless both sides are aligned: 10 us (Node 20). */
+/**
+ * Copies with memcpy, and returns the offset after the bytes. `fill` takes 0.67 us for 16 KiB; `set` copies shared memory byte by byte
+ * unless both sides are aligned: 10 us (Node 20).
+ */
 function append(memory: SharedBuffer, offset: number, bytes: Uint8Array): number {
   memory.fill(bytes, offset, offset + bytes.length);
   return offset + bytes.length;

@@ -60,10 +60,12 @@ export class ParsedBody {
     return { kind: 'parsed', value: new URLSearchParams(whole.value.toString('utf8')) };
   }
 
+  /** Releases the body. Calling it again does nothing. */
   release(): void {
     this.#reading.release();
   }
 
+  /** Copies the body and releases it. */
   async #whole(): Promise<Parsed<Buffer>> {
     try {
       const received = await this.#received;

@@ -13,6 +13,7 @@ export interface Peer {
   unreadBytes: number;
 }
 
+/** By network, see Client.network. */
 export type Peers = ReadonlyMap<string, Peer>;
 
 const IPV4 = { path: '/proc/net/tcp', digits: 8 };
@@ -23,8 +24,10 @@ const LISTENING = '0A';
 
 /**
  * Reads the connections to a port, in lines `slot: local_address:port remote_address:port state unacknowledged:unread ...`, in hex. Empty
- * where there is no table. The kernel walks its whole hash table: 20 ms for each of the two on a busy machine. @param host of the server:
- * those over IPv6 are in a table of their own, and connections over IPv4 to an IPv6 address too
+ * where there is no table. A read takes as long with 60 connections as with none, because the kernel walks its whole hash table: 20 ms for
+ * each of the two tables on a busy machine.
+ * @param host the address on which the server listens: those over IPv6 are in a table of their own, and connections over IPv4 to an IPv6
+ * address too.
  */
 export async function readPeers(host: string, port: number): Promise<Peers> {
   const kind = isIP(host);

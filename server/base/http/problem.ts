@@ -5,7 +5,9 @@ import { type ProblemCode, problems } from '../../model/errors.ts';
 export interface Problem {
   kind: 'problem';
   code: ProblemCode;
+  /** Replaces the detail of the table. */
   detail?: string | undefined;
+  /** Extension members of the document (RFC 9457, section 3.2). */
   members?: Record<string, unknown> | undefined;
   /** When a retry may succeed; for 429 and 503. */
   retryAfterSeconds?: number | undefined;
@@ -21,6 +23,7 @@ export function problem(code: ProblemCode, detail?: string, members?: Record<str
   return { kind: 'problem', code, detail, members };
 }
 
+/** For 429 and 503. */
 export function problemLater(code: ProblemCode, retryAfterSeconds: number): Problem {
   return { kind: 'problem', code, retryAfterSeconds };
 }
@@ -37,6 +40,7 @@ export function invalid(pointer: string, detail: string): Problem {
 export class ProblemError extends Error {
   readonly problem: Problem;
 
+  /** @param cause for operators; not part of the answer */
   constructor(problem: Problem, cause?: unknown) {
     super(problem.code, { cause });
     this.problem = problem;

@@ -3,6 +3,7 @@ import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 import { type Problem, problemLater } from './problem.ts';
 
+/** Sets RateLimit-Policy and RateLimit on the answer. */
 export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
   let text = policyTexts.get(policy);
   if (text === undefined) {

@@ -3,6 +3,7 @@ import type { Exchange } from './exchange.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
 
+/** Answers each exchange exactly once, synchronously or later. */
 export type Handler = (exchange: Exchange) => void | Promise<void>;
 
 export interface Route {

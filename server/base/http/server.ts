@@ -25,7 +25,9 @@ export interface ServerOptions {
   prepare: (exchange: Exchange) => void;
   /** Called once for each request, after it was answered or aborted. */
   onFinished: (exchange: Exchange) => void;
+  /** The problem of a database that is unavailable, which is not a bug; null: the error is another one. */
   outageProblem: (error: unknown) => Problem | null;
+  /** Answers requests that match no route. */
   refuse: (exchange: Exchange, code: 'not_found' | 'method_not_allowed') => void;
   /** Called after a handler threw because of a bug and the exchange was answered 500. */
   onFailure: (exchange: Exchange, error: unknown) => void;
@@ -42,7 +44,9 @@ export class HttpServer implements ExchangeHost {
   readonly unreadSeconds: number;
   readonly #acceptsChunked: boolean;
   draining = false;
+  /** Requests neither answered nor aborted yet. */
   openRequests = 0;
+  /** TCP connections, including idle ones. */
   connections = 0;
   readonly #app: TemplatedApp;
   readonly #options: ServerOptions;
@@ -114,6 +118,7 @@ export class HttpServer implements ExchangeHost {
     }
   }
 
+  /** Resolves when no request is open. */
   idle(): Promise<void> {
     if (this.openRequests === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -121,6 +126,7 @@ export class HttpServer implements ExchangeHost {
     });
   }
 
+  /** Closes every connection at once. */
   close(): void {
     this.#app.close();
   }

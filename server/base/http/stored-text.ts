@@ -82,6 +82,7 @@ export class Encodings {
   readonly #quality: number | undefined;
   readonly #encoded = new Map<Coding, Promise<Buffer>>();
 
+  /** @param quality of Brotli, 0 to 11 */
   constructor(plain: Buffer, quality?: number) {
     this.#plain = plain;
     this.#quality = quality;

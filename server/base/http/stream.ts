@@ -12,12 +12,14 @@ export interface StreamAnswer {
   end(): void;
   /** Ends an answer that is complete. The connection stays open: uWebSockets.js writes the header of a close into the last chunk. */
   complete(): void;
+  /** Closes the connection without waiting for the client to read. */
   cut(): void;
 }
 
 interface StreamHost {
   /** True once the answer has ended or the client has disconnected. */
   isEnded(): boolean;
+  /** Called when `end` has ended the answer. */
   onEnd(): void;
 }
 

@@ -11,9 +11,12 @@ import { type Peers, readPeers } from './peers.ts';
 const REFUSED_MS = 1_000;
 
 interface UnreadLimitOptions {
+  /** CLIENT_UNREAD_BYTES_MAX */
   bytesMax: number;
+  /** HOST and the port on which this process listens. */
   host: string;
   port: () => number;
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 

@@ -6,7 +6,10 @@ import { lookup } from 'node:dns/promises';
 import ipaddr from 'ipaddr.js';
 import { PRIVATE_RANGES } from '../../model/address.ts';
 
-/** Metadata services outside the link-local range (AWS by IPv6, Alibaba, Azure): they give out credentials of the machine. */
+/**
+ * Metadata services of clouds outside the link-local range: AWS by IPv6, Alibaba, Azure. They give out credentials of the machine, so
+ * they are refused with private networks too.
+ */
 const METADATA: ReadonlySet<string> = new Set(['fd00:ec2::254', '100.100.100.200', '168.63.129.16']);
 
 export interface CheckedAddress {
@@ -18,6 +21,7 @@ export interface CheckedAddress {
 const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 
+/** Resolves a host name to all its addresses. Rejects with the error of the system. */
 export type Resolve = (name: string) => Promise<{ address: string }[]>;
 
 const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim: true });
@@ -25,6 +29,7 @@ const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim
 /** An address that must not be connected to. */
 export class AddressRefused extends Error {
   readonly address: string;
+  /** Whether `allowPrivate` permits it. */
   readonly isPrivate: boolean;
 
   constructor(host: string, address: string, isPrivate: boolean) {
@@ -38,7 +43,11 @@ export class AddressRefused extends Error {
   }
 }
 
-/** Rejects with AddressRefused if any address is refused, or with the error of the system. @param hostname of URL: IPv6 in brackets */
+/**
+ * Resolves the host of a URL and checks each address. Rejects with AddressRefused when any of them is refused, or with the error of the
+ * system when the name has none.
+ * @param hostname as in URL.hostname: IPv6 in brackets.
+ */
 export async function checkedAddresses(
   hostname: string,
   allowPrivate: boolean,
@@ -64,7 +73,10 @@ function rangeOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
   return range === 'unicast' && address.kind() === 'ipv6' && !address.match(PUBLIC_IPV6) ? 'reserved' : range;
 }
 
-/** A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits; in the local prefix (RFC 8215) its place is unknown. */
+/**
+ * A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. In the local prefix (RFC 8215) the place of the IPv4 address is
+ * unknown, so those are refused.
+ */
 function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
   return address.kind() === 'ipv6' && address.match(NAT64) ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }

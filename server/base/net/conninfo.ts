@@ -3,6 +3,7 @@
  * would be checked as one server and connected to as another.
  */
 
+/** Parameters of libpq by keyword. */
 export type ConninfoParameters = Map<string, string>;
 
 /**

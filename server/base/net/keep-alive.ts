@@ -11,6 +11,7 @@ interface KeepAlive {
   request: typeof httpRequest;
 }
 
+/** @param connectionsMax maximum number of open connections; further requests wait */
 export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
   const options = { keepAlive: true, maxSockets: connectionsMax, timeout: IDLE_TIMEOUT_MS };
   return url.protocol === 'https:'
@@ -18,7 +19,10 @@ export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
     : { agent: new HttpAgent(options), request: httpRequest };
 }
 
-/** A host name with several addresses (localhost) fails with an AggregateError, which has the code of the attempts. */
+/**
+ * Name of a connection error. A host name with several addresses (localhost) fails with an AggregateError, which has the
+ * code of the attempts.
+ */
 export function errorName(error: NodeJS.ErrnoException): string {
   return error.code ?? error.name;
 }

@@ -9,7 +9,9 @@ export function isSafeUrl({ protocol, hostname }: URL): boolean {
 }
 
 /**
- * Whether a request names this machine otherwise than its address, such as `localhost`: to a browser these are two sites with own cookies.
+ * Whether a request names this machine in another way than its address does, such as `localhost:8080` for `http://127.0.0.1:8080`. To a
+ * browser these are two sites, each with cookies of its own.
+ * @param host of the request
  */
 export function isOtherLoopbackName(host: string, address: string): boolean {
   if (!URL.canParse(`http://${host}`)) return false;

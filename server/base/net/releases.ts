@@ -14,7 +14,12 @@ export function releaseOf(agent: string | undefined): string | null {
   return /^weir\/(\d[\w.-]{0,31})$/.exec(agent ?? '')?.[1] ?? null;
 }
 
-/** Why the server may not know a call of this client, with the fix; null if the server has the same release, or did not state it. */
+/**
+ * Says in one sentence why the server may not know a call of this client, and how to install the right client; null if the server
+ * has the same release, or did not state its release.
+ * @param base base URL of the server's API, with a slash at the end
+ * @param path value of CLIENT_FIELD
+ */
 export function updateOf(base: string, path: string | undefined): string | null {
   const [, file, theirs] = /^\/(client-(\d[\w.-]{0,31})-[0-9a-f]{12}\.tgz)$/.exec(path ?? '') ?? [];
   if (theirs === undefined || theirs === release()) return null;

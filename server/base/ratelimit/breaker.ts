@@ -44,6 +44,7 @@ export interface OutageReport {
 }
 
 interface BreakerOptions {
+  /** Monotonic clock, in milliseconds. */
   now: () => number;
   /** Makes the same kind of call as the one that failed for `key`. Rejects if the store is unavailable. */
   probe: (key: string) => Promise<unknown>;
@@ -72,6 +73,7 @@ export class Breaker {
   #closedAtMs = 0;
   #cause = '';
   #failedKey = '';
+  /** Null: requests are counted, and have been since the end of the last outage was reported. */
   #outage: { startedMs: number; interruptions: number; uncounted: number } | null = null;
 
   constructor(options: BreakerOptions) {
@@ -121,6 +123,7 @@ export class Breaker {
     this.#probeLater();
   }
 
+  /** Ends the breaker permanently: open, without probes or reports. */
   end(): void {
     this.#state = 'ended';
     clearTimeout(this.#nextProbe);

@@ -30,18 +30,20 @@ export function policyOf(setting: LimitSetting, settings: Settings): Policy {
 
 export interface Decision {
   allowed: boolean;
+  /** Requests that would be allowed right after this one. */
   remaining: number;
   /**
-   * Whole seconds, >= 1, until more than `remaining` requests are available, or, after a refusal, until one is: the `t` of draft-ietf-
-   * httpapi-ratelimit-headers-10. It may exceed the window, see window.ts.
+   * Whole seconds, >= 1, until more than `remaining` requests are available, or, after a refusal, until one is (Retry-After).
+   * This is the `t` parameter of draft-ietf-httpapi-ratelimit-headers-10. It may exceed the window: see base/ratelimit/window.ts.
    */
   resetSeconds: number;
 }
 
 export interface RateLimiter {
   /**
-   * Counts one request against `key`, unless it is refused. Never rejects: while the store is unavailable, requests are allowed. A decision
-   * that is known is returned without a promise. @param key opaque (`ingest:192.0.2.1`); always of the same window length
+   * Counts one request against `key`, unless it is refused. Never rejects: while the store is unavailable, requests are allowed
+   * (fail open). The decision is returned synchronously if it is known, so that the memory store creates no promise on the hot path.
+   * @param key opaque; names what is counted (`ingest:192.0.2.1`). Always use a key with the same window length.
    */
   take(key: string, policy: Policy): Decision | Promise<Decision>;
   /** `degraded`: the store is unavailable, and every request is allowed without being counted. */

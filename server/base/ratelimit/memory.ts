@@ -28,6 +28,7 @@ export class MemoryLimiter implements RateLimiter {
   /** One long-lived iterator: a new one would skip over the holes of deleted entries each time. */
   #hand = this.#counters.values();
 
+  /** @param now monotonic clock in milliseconds (`performance.now`). */
   constructor(keysMax: number, now: () => number) {
     this.#keysMax = keysMax;
     this.#now = now;

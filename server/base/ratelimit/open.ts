@@ -4,8 +4,10 @@ import type { Policy, RateLimiter } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 
 /**
- * @param requireStore rejects with SharedStoreError if the shared store does not answer; false: starts degraded and recovers automatically
- * @param onUncounted called for each request allowed while the shared store was unavailable
+ * @param log gets the start and the end of an outage of the shared store.
+ * @param requireStore true (the primary's first start): rejects with SharedStoreError if the shared store does not answer.
+ * False: starts degraded and recovers automatically.
+ * @param onUncounted called for each request allowed while the shared store was unavailable.
  */
 export async function openLimiter(
   settings: Settings,

@@ -22,11 +22,15 @@ const CHECK_KEYS = 16;
 const REFUSALS_MAX = 10_000;
 
 interface SharedLimiterOptions {
+  /** redis:// or rediss:// addresses (RATE_LIMIT_SHARED_URL, else RQ_SHARED_URL), at least one. */
   urls: readonly string[];
+  /** Monotonic clock in milliseconds, for timeouts only. The store's clock counts requests. */
   now?: () => number;
   /** Never gets the user, password or query of an address. */
   report: OutageReport;
+  /** How long the store must be available until an outage is over; by default 10 s. */
   calmMs?: number;
+  /** Called for each request that was allowed without being counted. */
   onUncounted?: (policy: Policy) => void;
   /** True: throws if the store is unavailable at start. False: starts degraded and recovers automatically. */
   requireAtStart: boolean;
@@ -156,6 +160,7 @@ class SharedLimiter implements RateLimiter {
     this.#asking.delete(id);
   }
 
+  /** Answers the requests of one call in order. The script counted as many of them as fit. */
   #answer(waiters: Waiter[], id: string, policy: Policy, counts: [number, number, number], askedMs: number): void {
     const [previous, before, elapsedMs] = counts;
     let current = before;

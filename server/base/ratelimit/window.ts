@@ -19,6 +19,7 @@
  *   for one more request; with the log it would wait `window`.
  */
 
+/** The part of a policy that the arithmetic uses. `max` is at least 1. */
 interface WindowPolicy {
   readonly max: number;
   readonly windowSeconds: number;
@@ -26,14 +27,18 @@ interface WindowPolicy {
 
 interface WindowDecision {
   allowed: boolean;
+  /** Requests that would be allowed right after this one. */
   remaining: number;
   /** Milliseconds, >= 1, until `remaining` grows by one without further requests, or, after a refusal, until one request fits. */
   resetMs: number;
 }
 
 /**
- * Decides one request. The caller adds an allowed one to `current`, and does not count a refused one, so that a retry does not lengthen the
- * wait. @param elapsedMs time since the current bucket began: 0 <= elapsedMs < window
+ * Decides one request. The caller adds an allowed request to `current` and does not count a refused one, so that a retry does not
+ * lengthen the wait.
+ * @param previous requests allowed in the previous bucket.
+ * @param current requests allowed in the current bucket, without this one.
+ * @param elapsedMs time since the current bucket began: 0 <= elapsedMs < window.
  */
 export function decide(previous: number, current: number, elapsedMs: number, policy: WindowPolicy): WindowDecision {
   const windowMs = policy.windowSeconds * 1000;
@@ -52,6 +57,8 @@ export function decide(previous: number, current: number, elapsedMs: number, pol
 /** Returns the whole milliseconds until the estimate, which is above `target` now, falls to `target`. */
 function fallsToMs(previous: number, current: number, elapsedMs: number, windowMs: number, target: number): number {
   const leftMs = windowMs - elapsedMs;
+  // In this bucket, only the weight of the previous bucket falls. `current` alone must fit.
   if (current <= target) return leftMs - Math.floor(((target - current) * windowMs) / previous);
+  // In the next bucket, `current` is the previous bucket.
   return leftMs + windowMs - Math.floor((target * windowMs) / current);
 }

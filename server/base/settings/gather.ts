@@ -21,7 +21,10 @@ export interface Gathered {
   ignored: string[];
 }
 
-/** Collects values from `.env` in `directory`, the environment, which takes precedence, and the files of secrets. Throws SettingsError. */
+/**
+ * Collects values from `.env` in `directory`, the environment, which takes precedence, and the files of secrets. Throws SettingsError if a
+ * file is unreadable.
+ */
 export function gather(environment: NodeJS.ProcessEnv, directory: string): Gathered {
   const ignored = Object.keys(settingTable).filter((name) => isServiceLink(name, environment[name]));
   const own = withoutEmpty(Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.includes(name))));

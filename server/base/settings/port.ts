@@ -5,7 +5,11 @@ import { OperatorError } from '../../model/fault.ts';
 /** Another program listens on the port. */
 export class PortInUseError extends OperatorError {}
 
-/** Rejects with OperatorError. Listens without SO_REUSEPORT: with it, a second installation would silently take half of the traffic. */
+/**
+ * Rejects with OperatorError if the port is unavailable. It listens without SO_REUSEPORT: with it, a second installation would
+ * silently take half of the traffic.
+ * @param setting PORT or METRICS_PORT, for the message.
+ */
 export function probePort(setting: string, host: string, port: number): Promise<void> {
   const probe = createServer();
   return new Promise((resolve, reject) => {

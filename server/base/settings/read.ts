@@ -45,7 +45,10 @@ export interface Configuration extends Gathered {
   unknown: UnknownSetting[];
 }
 
-/** The environment takes precedence over `.env`; an empty value counts as unset. Throws one SettingsError that lists all invalid settings. */
+/**
+ * Reads the settings from the environment and `.env` in `directory`. The environment takes precedence. An empty value counts as
+ * unset. Throws one SettingsError that lists all invalid settings.
+ */
 export function readSettings(environment: NodeJS.ProcessEnv, directory: string): Settings {
   return readConfiguration(environment, directory).settings;
 }

@@ -23,6 +23,7 @@ export interface LogDestination {
   flush(): void;
   /** Like `flush`, but waits for at most END_PATIENCE_MS. Then it kills this process, and never resolves. */
   finish(): Promise<void>;
+  /** Lines that were not written. */
   dropped(): number;
 }
 
@@ -35,7 +36,10 @@ const HELD_BYTES_MAX = 16_777_216;
 /** How long the end of the program waits for a reader that does not read. */
 const END_PATIENCE_MS = 10_000;
 
-/** @param readable converts a line for a terminal, see readable.ts, or returns '' for one that is not shown; null: buffered JSON */
+/**
+ * Opens a file descriptor for lines: buffered JSON, or readable lines without buffering.
+ * @param readable converts a line for a terminal, see readable.ts, or returns '' for one that is not shown; null: JSON
+ */
 export function openDestination(fd: number, readable: ((line: string) => string) | null = null): LogDestination {
   const minLength = readable === null ? BUFFER_BYTES : 0;
   const sink = new sonicBoom.SonicBoom({ fd, sync: readable !== null, minLength, maxLength: HELD_BYTES_MAX });

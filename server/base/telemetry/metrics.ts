@@ -12,6 +12,7 @@ export const secondsBuckets = [
 ];
 const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
+/** Outcomes of a delivery: of a lease, or filtered before the first one. */
 export const deliveryOutcomes = ['acknowledged', 'retried', 'dead', 'filtered'] as const;
 type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 
@@ -52,6 +53,7 @@ interface CommitCounts {
   events: Distribution;
 }
 
+/** The metrics registry of a process, with one method per measurement. */
 export class Metrics {
   readonly #stages = stageNames.map((stage) => new Distribution(secondsBuckets, { stage }));
   readonly #routes = new Map<string, RouteCounts>();
@@ -116,6 +118,7 @@ export class Metrics {
     this.#counters[name].add(amount, labels);
   }
 
+  /** The sum of all series of a counter. */
   total(name: Counted): number {
     return this.#counters[name].total;
   }
@@ -185,6 +188,7 @@ export class Metrics {
     this.#gauges.set(name, read);
   }
 
+  /** The sum of the series of a gauge, now. */
   value(name: MetricName): number {
     return this.#gauges.get(name)!().reduce((sum, { value }) => sum + value, 0);
   }
@@ -199,6 +203,7 @@ export class Metrics {
   }
 }
 
+/** CPU seconds used by this operating-system process. */
 export function cpuSeconds(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;

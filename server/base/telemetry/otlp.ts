@@ -12,6 +12,7 @@ import type { SpanContext } from './trace.ts';
 export interface EndedSpan extends SpanContext {
   name: 'receive' | 'commit' | 'deliver';
   kind: 'server' | 'internal' | 'producer';
+  /** Null: it begins a trace. */
   parentSpanId: string | null;
   startMs: number;
   endMs: number;
@@ -34,6 +35,7 @@ interface SinkObserver {
   onFailed: (spans: number, reason: string) => void;
 }
 
+/** A batch is sent when it is full, and after this time. */
 const EVERY_MS = 1_000;
 const BATCH_SPANS = 512;
 const EXPORT_TIMEOUT_MS = 10_000;

@@ -25,6 +25,7 @@ class HotCounter {
     this.series(labels).value += amount;
   }
 
+  /** Returns the series with these labels; creates it at 0. */
   series(labels: Labels): Series {
     const key = Object.values(labels).join('\n');
     let series = this.#series.get(key);
@@ -46,6 +47,7 @@ class HotCounter {
   }
 }
 
+/** Names of counters, each with the series that start at 0. */
 export type CountedSeries = Readonly<Record<string, readonly Labels[]>>;
 
 export function countersOf<Counted extends CountedSeries>(counted: Counted) {

@@ -11,12 +11,17 @@ import { contextOf, fractionOf, newContext, type SpanContext, spanIdOf, tracepar
 
 interface SpanOptions {
   sampler: Sampler;
+  /** Share of traces of the samplers with a ratio, 0 to 1. */
   ratio: number;
+  /** Counts spans that are not recorded. */
   onDropped: (reason: 'limited' | 'queue_full') => void;
+  /** Maximum spans of a process in a second; by default SECOND_MAX. */
   secondMax?: number;
 }
 
+/** Spans of a process in a second. */
 const SECOND_MAX = 1_000;
+/** Spans of a process that wait for the collector. */
 const WAITING_MAX = 4_096;
 /** Links of a span `commit`. */
 const LINKS_MAX = 128;
@@ -193,8 +198,9 @@ export class Spans {
   }
 
   /**
-   * The same for all spans of one event. A sender's flag and trace id count on verified requests only: else anyone could have all their
-   * requests sampled. @param fraction random number from 0 to 1, exclusive, of the event
+   * The same for all spans of one event. A sender's flag, and its trace id as the number that decides, count on verified requests only:
+   * else anyone could have all their requests sampled.
+   * @param fraction random number from 0 to 1, exclusive, of the event
    */
   #samples(parent: string | undefined, isVerified: boolean, fraction: () => number): boolean {
     if (parent === undefined || !isVerified) return this.#share === 1 || (this.#share > 0 && fraction() < this.#share);

@@ -1,5 +1,6 @@
 /** Durations of the stages of the response path. Stages are consecutive. The caller excludes intentional waits. */
 
+/** Names of the stages. A Stage is an index in this list. */
 export const stageNames = ['accept', 'body', 'limit', 'verify', 'commit', 'respond'] as const;
 
 export const Stage = { accept: 0, body: 1, limit: 2, verify: 3, commit: 4, respond: 5 } as const satisfies Record<
@@ -15,6 +16,7 @@ export class StageClock {
   #lastMs = this.startedMs;
   #skippedMs = 0;
 
+  /** Ends a stage: adds the time since the last call to it. */
   lap(stage: Stage): void {
     const nowMs = performance.now();
     this.ms[stage]! += nowMs - this.#lastMs;

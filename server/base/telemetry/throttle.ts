@@ -11,7 +11,10 @@ export class Throttle<Report> {
   #last: Report | null = null;
   #leftOut = 0;
 
-  /** @param atOnceMax number of reports per interval that are written immediately */
+  /**
+   * @param write gets a report and the number of reports left out before it.
+   * @param atOnceMax number of reports per interval that are written immediately.
+   */
   constructor(intervalMs: number, write: (report: Report, leftOut: number) => void, atOnceMax = 1) {
     this.#intervalMs = intervalMs;
     this.#atOnceMax = atOnceMax;

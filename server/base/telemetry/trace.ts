@@ -10,7 +10,9 @@ export function traceparentOf(header: string | undefined): string | undefined {
 }
 
 export interface SpanContext {
+  /** 32 hexadecimal digits. */
   traceId: string;
+  /** 16 hexadecimal digits. */
   spanId: string;
 }
 

@@ -6,7 +6,10 @@ export interface Backoff {
   maxMs: number;
 }
 
-/** Milliseconds before retry number `attempt`, from 0: half to all of the exponential step. @param random in [0, 1) */
+/**
+ * Returns the milliseconds to wait before retry number `attempt` (0 for the first retry).
+ * @param random in [0, 1). The wait is between half and all of the exponential step.
+ */
 export function backoffMs(attempt: number, { firstMs, maxMs }: Backoff, random: number): number {
   const step = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 30));
   return Math.round(step * (0.5 + random / 2));
@@ -21,7 +24,10 @@ export async function pause(ms: number, stop: AbortSignal): Promise<void> {
     await delay(Math.min(leftMs, TIMER_MS_MAX), undefined, { signal: stop }).catch(() => {});
 }
 
-/** Milliseconds from `nowMs` that Retry-After requests, in seconds or by a date (RFC 9110, 10.2.3); null when it is absent or invalid. */
+/**
+ * Delay in milliseconds from `nowMs` (Unix time) that a Retry-After field requests: seconds or an HTTP date (RFC 9110,
+ * 10.2.3). Null when the field is absent or invalid.
+ */
 export function parseRetryAfter(value: string | undefined, nowMs: number): number | null {
   if (value === undefined) return null;
   if (/^\d+$/.test(value)) return Number(value) * 1000;

@@ -1,8 +1,9 @@
 /** Work that is repeated, such as maintenance and alerts. */
 
 /**
- * Runs `work` every `ms` milliseconds, and first after `firstMs`; skips runs while one takes longer. The returned function ends the
- * repetition, and resolves when the run in progress is over. @param work never rejects
+ * Runs `work` every `ms` milliseconds, and first after `firstMs`. Runs never overlap: while one takes longer, later ones are skipped. The
+ * returned function ends the repetition, and resolves when the run in progress is over.
+ * @param work never rejects: it reports its failures itself.
  */
 export function every(ms: number, work: () => Promise<void>, firstMs = ms): () => Promise<void> {
   let running: Promise<void> | null = null;

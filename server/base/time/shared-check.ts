@@ -4,10 +4,13 @@ import { within } from './within.ts';
 interface SharedCheckOptions<T> {
   /** Runs the check. If it rejects, the answer is `late`. */
   ask: () => Promise<T>;
+  /** How long an answer is cached. */
   validMs: (answer: T) => number;
   /** How long a caller waits for a running check, counted from the start of the check. */
   patienceMs: number;
+  /** Answer after `patienceMs`. */
   late: T;
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
@@ -25,6 +28,7 @@ export class SharedCheck<T> {
     return this.#known?.answer;
   }
 
+  /** Records an answer obtained elsewhere. */
   note(answer: T): void {
     this.#known = { answer, atMs: this.#options.nowMs() };
   }
