@@ -16,6 +16,7 @@ export interface ArchiveFile {
   record: BackupRecord | null;
   /** True: one of the keys authenticates the record, and with it the archive. */
   isAuthentic: boolean;
+  /** Size and hash of the archive, without the record. */
   bytes: number;
   sha256: string;
   /** Writes the archive to a program. Ends early when the program has exited. Rejects with BackupError when the file has changed. */

@@ -19,7 +19,9 @@ const COMPRESSION = 1;
 const LOCK_WAIT_MS = 60_000;
 
 export interface TableWatcher {
+  /** Called before the first table with the tables and their weights (pages or rows). */
   begin(weights: ReadonlyMap<string, number>): void;
+  /** The data of this table is being copied. */
   table(name: string): void;
 }
 
@@ -27,6 +29,7 @@ interface BackupOrder {
   conninfo: string;
   database: Database;
   path: string;
+  /** Replaces an existing file. */
   overwrite: boolean;
   /** Key that authenticates the backup. With null, the backup is not authenticated, and a restore needs --trust-file. */
   key: Buffer | null;
@@ -34,7 +37,10 @@ interface BackupOrder {
   signal?: AbortSignal;
 }
 
-/** Writes a temporary file (mode 0600), reads it back, appends the record, and renames it. A failure leaves no file. Throws BackupError. */
+/**
+ * Writes the archive to a temporary file, reads it back, appends the record, and renames the file to `path` (mode 0600). A failure
+ * leaves no file and no change. Throws BackupError.
+ */
 export async function backUp(order: BackupOrder): Promise<BackupRecord> {
   const { path, database } = order;
   if (!order.overwrite) await refuseExisting(path);
@@ -58,6 +64,7 @@ export async function backUp(order: BackupOrder): Promise<BackupRecord> {
   }
 }
 
+/** Major version of the server, such as 15. */
 export async function serverMajor({ query }: Pick<Database, 'query'>): Promise<number> {
   const [row] = await query<{ major: number }>({
     text: `select current_setting('server_version_num')::int / 10000 as major`,

@@ -24,12 +24,13 @@ const LINE_BYTES_MAX = 268_435_456;
 
 interface Imported {
   imported: number;
+  /** Events that were stored already. */
   existing: number;
 }
 
 /**
- * Imports NDJSON (`.gz`: compressed) of days that retention keeps. Repeating it changes nothing. The events get no deliveries. Throws
- * ImportError.
+ * Imports NDJSON, compressed when the name ends in `.gz`. Repeating it changes nothing. Creates the partitions of days that retention
+ * keeps; refuses other days. The events get no deliveries (replay them). Throws ImportError.
  */
 export async function importEvents(
   cells: Cells,

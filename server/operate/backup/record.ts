@@ -14,6 +14,7 @@ const newestRows = z.object({
   rows: z.number(),
   /** Time of the newest row; null when there is no row. */
   last: z.string().nullable(),
+  /** Hex SHA-256 over the rows. */
   sha256: z.string(),
 });
 
@@ -26,6 +27,7 @@ const contents = z.object({
 
 const backupRecord = z.object({
   format: z.literal(1),
+  /** Time of the snapshot. */
   snapshot_at: z.string(),
   server_version: z.string(),
   contents,
@@ -123,6 +125,7 @@ export function recordSpan(tail: Buffer, fileBytes: number): { start: number; by
   return start < 0 ? null : { start, bytes };
 }
 
+/** Parses the JSON of a record. Null: it is not a record. */
 export function parseRecord(text: string): BackupRecord | null {
   try {
     return backupRecord.parse(JSON.parse(text));

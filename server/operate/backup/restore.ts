@@ -16,8 +16,10 @@ interface RestoreOrder {
   path: string;
   /** Keys of the purpose `backups`, one of which must authenticate the file. Null: this installation has no key yet. */
   keys: readonly Buffer[] | null;
+  /** Restores a file that no key authenticates, too. */
   trustFile: boolean;
   watcher: TableWatcher;
+  /** See MigrateOptions. */
   onBlocked: (waitsFor: string) => void;
   signal?: AbortSignal;
 }
@@ -27,9 +29,11 @@ export interface Restored {
   record: BackupRecord | null;
   /** False: restored only because the file is trusted. */
   isAuthentic: boolean;
+  /** What differs from the record, one sentence each. */
   differences: string[];
   /** Numbers of the cells of the installation: none is used before `weir cell update NUMBER --accept-restored`. */
   cells: number[];
+  /** Migrations that were applied afterwards. */
   migrated: string[];
   events: number;
 }
@@ -47,7 +51,10 @@ const ANALYZE_OWN = `
     end loop;
   end $$`;
 
-/** One transaction. Throws BackupError if the file is not authentic, damaged or newer than this release, or the schema is not empty. */
+/**
+ * Restores in one transaction, compares with the record, collects statistics, migrates. Throws BackupError, without a change, if the
+ * file is not authentic, damaged or newer than this release, or the schema is not empty.
+ */
 export async function restore(order: RestoreOrder): Promise<Restored> {
   const archive = await readArchive(order.path, order.keys ?? []);
   try {
@@ -114,6 +121,7 @@ async function toolsFor(path: string, archive: ArchiveFile, major: number): Prom
   throw new BackupError('No pg_restore is installed');
 }
 
+/** The applied migrations, read from the archive. */
 async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> {
   const text = await outputOf(tools, ['--data-only', '--table=schema_migrations', '--file=-'], archive);
   const rows = text.matchAll(/^(\d+)\t([^\t\n]*)\t[^\t\n]*(?:\t(\d+)$)?/gm);
@@ -174,7 +182,8 @@ const BEGIN = `
 `;
 
 /**
- * Events of the database that was backed up that arrived after the snapshot, from the day before it on: an event may have waited in a spool.
+ * Events of `source`, the database that was backed up, that `restored` lacks: they arrived after the snapshot. Counts the day of the
+ * snapshot, the day before (an event may have waited in a spool), and all later days.
  */
 export async function countLater(source: Database, restored: Database, { snapshot_at }: BackupRecord): Promise<number> {
   const [there, here] = await Promise.all(

@@ -32,8 +32,10 @@ export async function checkArchive(directory: string): Promise<void> {
 }
 
 /**
- * Archives to `events_20260131.ndjson.gz`: complete and synced before it has its name. A file with other contents is kept beside
- * `.2.ndjson.gz`. @param stopping true: gives up before the next statement
+ * Returns an archive in this directory: `events_20260131.ndjson.gz` and `deliveries_20260131.ndjson.gz`. A file is complete and synced
+ * before it has its name. A run that was killed starts the file again. A file of an earlier run with other contents is kept: the new one
+ * then is `events_20260131.2.ndjson.gz`.
+ * @param stopping true: gives up before the next statement
  */
 export function archiveTo(directory: string, stopping: () => boolean = () => false): Archive {
   return async (partition, query) => {

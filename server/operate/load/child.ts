@@ -13,9 +13,11 @@ export interface Child {
 
 interface ChildOptions {
   name: string;
+  /** Path of the compiled file, then its arguments. */
   args: readonly string[];
   environment: NodeJS.ProcessEnv;
   directory: string;
+  /** The child is ready when its output contains this text. */
   readyText: string;
 }
 
@@ -62,6 +64,7 @@ async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void>
   clearTimeout(killTimer);
 }
 
+/** Runs a Node program until it exits; resolves with its standard output. Rejects with CommandError. */
 export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });

@@ -63,6 +63,7 @@ async function isFree(port: number): Promise<boolean> {
   }
 }
 
+/** A request that is signed once and sent repeatedly. */
 export interface BenchRequest {
   headers: Record<string, string>;
   body: string;
@@ -77,6 +78,7 @@ export function benchBody(bytes: number): string {
   return frame.replace('""', `"${fill}"`);
 }
 
+/** Headers and body in GitHub's format. */
 export function signedRequest(secret: string, body: string): BenchRequest {
   const signature = createHmac('sha256', secret).update(body).digest('hex');
   return { headers: { 'Content-Type': 'application/json', 'X-Hub-Signature-256': `sha256=${signature}` }, body };

@@ -4,7 +4,9 @@ import { VERIFY_THREAD } from '../../model/signatures/check.ts';
 
 /** User and system time by part, in microseconds. */
 export interface ProcessorTime {
+  /** Main threads of the serving processes. */
   eventLoop: number;
+  /** Threads that verify signatures. */
   signatures: number;
   /** All other threads of the serving processes: garbage collector, compiler, file system. */
   other: number;

@@ -8,18 +8,25 @@ export interface Run {
   requests_per_second: number;
   /** Latency of these responses; null when there were none. */
   latency_ms: { p50: number | null; p99: number | null; max: number | null };
+  /** Highest resident memory of any serving process. */
   process_memory_mb: number;
+  /** Average number of cores used in the window. */
   cores_used: { weir: number; postgres: number; senders: number; others: number };
   /** Processor time per 202 response in the window, in microseconds; null when there were none. */
   cpu_us: { event_loop: number; signatures: number; other_threads: number; postgres: number } | null;
+  /** Number of answers by status, warm-up included. */
   statuses: Record<string, number>;
+  /** Number of broken connections by error name. */
   errors: Record<string, number>;
   /** Requests answered 202, warm-up included, and the rows committed for them. */
   accepted: number;
   stored: number;
 }
 
-/** @param stored rows counted after Weir had exited */
+/**
+ * Combines the reports of all senders.
+ * @param stored rows counted after Weir had exited
+ */
 export function runOf(workers: number, { reports, residentBytes, cores, processor }: Window, stored: number): Run {
   const latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
   for (const report of reports) latenciesUs.add(report.latenciesUs);

@@ -11,7 +11,9 @@ import { type ProcessorTime, parts, readProcessor, timeBetween } from './process
 export const WARM_UP_SECONDS = 2;
 
 export interface Window {
+  /** One report per sender. */
   reports: readonly SenderReport[];
+  /** Highest resident memory of any serving process. */
   residentBytes: number;
   /** Average number of cores used; others: every other program of the machine. */
   cores: { weir: number; postgres: number; senders: number; others: number };
@@ -23,9 +25,11 @@ interface WindowOrder {
   /** Sender threads, which share the connections. */
   senders: number;
   seconds: number;
+  /** Ids of the serving processes. */
   weirPids: readonly number[];
   /** Called after the warm-up, when every database connection is open. */
   postgresPids: () => Promise<number[]>;
+  /** Called once a second. */
   onSecond: () => void;
 }
 
@@ -89,6 +93,7 @@ function shares({ connections, ...order }: SenderOrder, senders: number): Sender
   }));
 }
 
+/** Starts a thread for each order, at the same time. */
 export function openSenders(orders: readonly SenderOrder[]) {
   const threads = orders.map((workerData) => new Worker(builtFile('workers/sender.js'), { workerData }));
   const reports = Promise.all(

@@ -18,9 +18,11 @@ interface CellFigures extends DeliveryDepths {
 }
 
 export interface DatabaseFigures {
+  /** Agents that have their own series, by id. */
   names: { id: string; name: string }[];
   /** Home first, then the other cells that answered. */
   cells: CellFigures[];
+  /** Unix milliseconds. */
   readAtMs: number;
 }
 

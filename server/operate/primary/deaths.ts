@@ -15,6 +15,7 @@ export class DeathLog {
     return this.#known;
   }
 
+  /** Adds a process that has ended by itself. */
   add({ pid = 0, reason, livedMs }: Pick<Member, 'pid' | 'reason' | 'livedMs'>): void {
     const death: ProcessDeath = {
       at: isoTime(Date.now()),
@@ -28,6 +29,7 @@ export class DeathLog {
     this.#open = [...this.#open, { death, sinceMs: performance.now() }].slice(-DEATHS_KEPT);
   }
 
+  /** All processes serve. */
   recovered(): void {
     const nowMs = performance.now();
     for (const { death, sinceMs } of this.#open) death.recovered_ms = Math.round(nowMs - sinceMs);
@@ -40,9 +42,14 @@ const QUICK_DEATH_MS = 3_000;
 const UNSERVED_DEATHS_MAX = 10;
 const PAUSE = { firstMs: 100, maxMs: 5_000 };
 
-/** Forks pause for longer after each quick death. Only unserved ones end Weir: what a client sent may have ended a process that served. */
+/**
+ * Processes that end soon after their start, one after the other: forks pause for longer after each. The supervisor gives up when
+ * UNSERVED_DEATHS_MAX in a row ended before they served. A process that has served does not count: what a client sent may have ended it.
+ * While a proven process serves, replacements are retried without limit.
+ */
 export class QuickDeaths {
   #count = 0;
+  /** Processes in a row that ended before they served. */
   #unserved = 0;
 
   /** The process serves. Once it is proven, the deaths before do not count. */

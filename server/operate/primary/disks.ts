@@ -22,6 +22,7 @@ interface Sample {
   free: number;
 }
 
+/** Null: it cannot be read. */
 type Read = { disk: string; free: number } | null;
 
 function diskPaths({ DATA_DIR, INGEST_SPOOL_DIR, ARCHIVE_DIR, database }: Settings): Map<DiskPlace, string> {
@@ -47,6 +48,7 @@ export class Disks {
     this.#read = read;
   }
 
+  /** Reads until the returned function is called. */
   start(): () => Promise<void> {
     return every(READ_EVERY_MS, async () => this.look(performance.now()), 0);
   }

@@ -101,12 +101,14 @@ function withOthers(depths: readonly Depth[], agents: readonly string[]): Depth[
 type Labels = Record<string, string>;
 type Family = { values: { labels: Labels }[] };
 
+/** The labels of the series that all other agents share. */
 const OTHER = { agent: 'other', agent_name: '' };
 
 /** Limits the agent series of the page. An agent keeps its series: moving its total to the shared one would count it twice. */
 export class AgentSeries {
   readonly #names = new Map<string, string>();
 
+  /** Adds new agents up to the limit, and updates the names of known agents. */
   admit(agents: DatabaseFigures['names']): void {
     for (const { id, name } of agents)
       if (this.#names.has(id) || this.#names.size < AGENT_SERIES_MAX) this.#names.set(id, name);

@@ -9,8 +9,10 @@ import { settingTable } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
 
 /**
- * Path of the compiled main.js beside the path that started Weir, whose links are followed at each fork: later processes may run another
- * release. A link to weir.js itself (npx, /usr/local/bin) has no main.js beside it; the result is then `own`.
+ * Returns the path of the compiled main.js, derived from the path that started Weir. When that path contains a symbolic link to a release,
+ * the link is resolved at each fork: after it changes to another release, new processes run that release.
+ * @param own real path of the main.js beside this build.
+ * @param startedBy `process.argv[1]`. A link to weir.js itself (npx, /usr/local/bin) has no main.js beside it; the result is then `own`.
  */
 export function findEntryFile(own: string, startedBy: string | undefined): string {
   const followed = join(dirname(startedBy ?? '/'), '../main.js');
@@ -22,11 +24,13 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
 }
 
 /**
- * Threads that help with short scavenges take cores from Postgres. Marking the whole heap keeps its threads: without them it stops a process
- * with 100,000 webhooks for 119 ms instead of 36. Pretenured garbage waits for a mark-compact (bench/NOTES.md).
+ * Threads that help with short scavenges take cores from Postgres. Marking the whole heap is long, so it keeps its threads: left to the
+ * event loop (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once instead of 36. Pretenuring allocates
+ * objects of a request in the old space after a short slowdown of the machine, and their garbage waits for a mark-compact (bench/NOTES.md).
  */
 export const gcFlags = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];
 
+/** Room for a request line in addition to HEADER_BYTES_MAX of headers. With fewer headers, it may be longer. */
 const REQUEST_LINE_BYTES = 2_048;
 
 /** A process gets the secrets that it needs in its start order, and none in its environment. */
@@ -35,11 +39,19 @@ export const noSecrets = Object.fromEntries(
 );
 
 /**
- * Changes to the environment for each serving process (figures in bench/NOTES.md). uWebSockets.js reads its limit of a request line with its
- * headers from the environment, and buffers that much of an unfinished one; its default of 4,096 bytes is below HEADER_BYTES_MAX. While
- * Postgres is frozen, connection attempts of libpq take all four threads that libuv has by default, for 5 s at a time, and the spool's
- * writes wait. glibc raises its threshold for mmap to the largest block that was freed; slabs (1 MiB) and COPY buffers (up to 8 MiB) then
- * come from the heap, which keeps their pages. @param own environment of the primary: the operator's values are kept
+ * Changes to the environment for each serving process. Figures of each are in bench/NOTES.md.
+ *
+ * uWebSockets.js reads its own limit of a request line with its headers from the environment when it is loaded, and buffers that much of
+ * an unfinished one. Above it, it answers 431: on Node 24 every request, on Node 20 those that TCP cuts. Its default of 4,096 bytes is
+ * below HEADER_BYTES_MAX; a higher limit than needed is memory that unfinished heads can take.
+ *
+ * libuv has four threads by default, and libpq connects in them. While Postgres is frozen, connections take all of them for 5 s at a time
+ * (connect_timeout), and the spool's writes wait.
+ *
+ * glibc raises its threshold for mmap to the largest block that was freed, up to 32 MB. Slabs (1 MiB) and COPY buffers (up to 8 MiB) then
+ * come from the heap, which keeps their pages after they are freed. A fixed threshold below a slab returns them to the system.
+ * @param own environment of the primary: the operator's values are kept.
+ * @param headerBytesMax HEADER_BYTES_MAX
  */
 export function processEnvironment(own: NodeJS.ProcessEnv, headerBytesMax: number): NodeJS.ProcessEnv {
   return {
@@ -50,13 +62,19 @@ export function processEnvironment(own: NodeJS.ProcessEnv, headerBytesMax: numbe
   };
 }
 
-/** The settings as a process gets them. Unknown names stay: the build on disk may know them. Pages show only that ADMIN_PASSWORD is set. */
+/**
+ * The settings as a process gets them. DATA_DIR is resolved: its default may depend on the user that runs the process. ADMIN_PASSWORD is
+ * replaced: the primary alone uses it, and pages show only that it is set. Unknown names stay: the build on disk may know them.
+ */
 export function givenToProcess({ values, directory }: Given, { DATA_DIR, ADMIN_PASSWORD }: Settings): Given {
   const hidden = ADMIN_PASSWORD === undefined ? {} : { ADMIN_PASSWORD: randomBytes(24).toString('base64') };
   return { values: { ...values, DATA_DIR, ...hidden }, directory };
 }
 
-/** Configures later forks to run `entryFile`. @param user null: the user of the primary */
+/**
+ * Configures later forks to run `entryFile`. A link in its path is followed at each fork.
+ * @param user null: the user of the primary.
+ */
 export function prepareForks(entryFile: string, user: { uid: number; gid: number } | null): void {
   const ids = user === null ? {} : { uid: user.uid, gid: user.gid };
   cluster.setupPrimary({

@@ -35,13 +35,17 @@ import { createPartitions, type Horizon, readHorizon } from '../../store/retenti
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention/retention.ts';
 import { archiveTo } from '../backup/write.ts';
 
+/** Creates missing partitions. Returns the time span that has partitions. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
   const made = await createPartitions(database, Date.now());
   if (made.length > 0) log('partitions_created', { partitions: made.length, newest: made.at(-1) });
   return (await readHorizon(database))!;
 }
 
-/** Logs the head of the audit log when it differs from `logged`: the process log, kept elsewhere, proves all entries up to it. */
+/**
+ * Logs the head of the audit log when it differs from `logged`. The process log is kept elsewhere, so it proves all entries up to that
+ * head. Returns the hash to pass to the next call.
+ */
 export async function anchorAudit(database: Database, log: Log, logged: string | null): Promise<string | null> {
   const head = await readAuditHead(database);
   if (head === undefined || head.hash === logged) return logged;
@@ -54,11 +58,13 @@ interface MaintenanceParts {
   cells: Pick<Cells, 'all'>;
   log: Log;
   settings: () => Settings;
+  /** Called every minute with the time span that has partitions. */
   onHorizon: (horizon: Horizon) => void;
   /** Called with the agent of each delivery whose last lease expired. */
   onLastLeases: (agentIds: string[]) => void;
   /** Called with the number of deliveries that retention removed before an agent settled them. */
   onUnhandled: (deliveries: number) => void;
+  /** Called after each successful hourly round. */
   onMaintained: () => void;
 }
 

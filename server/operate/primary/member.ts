@@ -27,11 +27,16 @@ export interface Plan {
 }
 
 export interface MemberParts {
+  /** Changes to the primary's environment for the process. */
   environment: NodeJS.ProcessEnv;
   log: Log;
+  /** Receives the process's log lines. */
   destination: LogDestination;
+  /** Receives the counts of the process up to now. */
   onSample: (pid: number, sample: Sample) => void;
+  /** Returns the results of `weir doctor` for this installation. */
   askDoctor: AskDoctor;
+  /** Carries out the order of a command. */
   onOrder: (order: Order) => Promise<Control | Refused>;
 }
 
@@ -61,6 +66,7 @@ export class Member {
   /** Checks without any message of the process. Checks are counted, not time: the primary may have been stopped for longer itself. */
   #silentChecks = 0;
 
+  /** Forks the process. */
   constructor(plan: Plan, parts: MemberParts, on: { ready: () => void; ended: () => void }) {
     this.plan = plan;
     this.#parts = parts;
@@ -189,8 +195,10 @@ export type RestartOutcome = { replaced: number } & ({ ok: true } | { ok: false;
 /** The result of replacing one process; `successor` is the new one. */
 export type Replacement<Process = Member> = { ok: true; successor: Process } | { ok: false; reason: string };
 
+/** A rolling restart, or the replacement of one process, under way. */
 export interface Restart {
   plan: Plan;
+  /** Processes still to replace. */
   stale: Set<Member>;
   replaced: number;
   /** The latest process of `plan` that serves. */
@@ -198,6 +206,7 @@ export interface Restart {
   settle: (outcome: RestartOutcome) => void;
 }
 
+/** Describes the failure of a new process for people. */
 export function failureOf({ pid, reason }: Member): string {
   if (typeof reason === 'number') return `the new process ${pid} ended with exit code ${reason}`;
   return /^SIG[A-Z0-9]+$/.test(reason) ? `the new process ${pid} was ended by ${reason}` : reason;

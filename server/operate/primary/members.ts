@@ -25,10 +25,12 @@ export class Members {
     this.#members.delete(member);
   }
 
+  /** Oldest first. */
   all(): Member[] {
     return [...this.#members];
   }
 
+  /** Processes in one of these states, oldest first. */
   in(...states: Member['state'][]): Member[] {
     return this.all().filter(({ state }) => states.includes(state));
   }
@@ -43,10 +45,12 @@ export class Members {
     for (const member of this.#members) member.send(message);
   }
 
+  /** Resolves when every listening process has applied the change, or after APPLIED_TIMEOUT_MS. */
   async applyEverywhere(payload: string): Promise<void> {
     await this.#askAll((number) => ({ kind: 'change', number, payload }), APPLIED_TIMEOUT_MS);
   }
 
+  /** Resolves when every listening process stores events, or after PREPARED_TIMEOUT_MS. */
   async useDatabase(): Promise<void> {
     await this.#askAll((number) => ({ kind: 'database_prepared', number }), PREPARED_TIMEOUT_MS);
   }

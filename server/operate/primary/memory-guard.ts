@@ -14,9 +14,11 @@ interface GuardParts<Process> {
   limit: () => number | undefined;
   /** Serving processes; none while another process is starting or leaving. */
   replaceable: () => Process[];
+  /** Starts a process for this one; see Supervisor.replace. */
   replace: (process: Process) => Promise<Replacement<Process>>;
   log: Log;
   onReplaced: () => void;
+  /** Resident bytes of a process; 0 for one that has ended. */
   measure?: (pid: number) => number;
   /** Monotonic, in milliseconds. */
   nowMs?: () => number;

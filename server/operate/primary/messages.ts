@@ -24,6 +24,7 @@ export interface StartOrder {
   spoolFolder?: string;
   /** Folder of the sockets for commands. Absent: it cannot be used. */
   runFolder?: string;
+  /** With a spool: the webhooks as the primary last read them, newest first. */
   savedWebhooks?: readonly WebhookRow[];
   /** Other processes serve: with a spool, wait for the webhooks before listening. */
   othersServe?: boolean;
@@ -33,6 +34,7 @@ export interface StartOrder {
   awaited?: StartWait;
   /** Longest request to the identity provider, set by tests on a busy machine. Absent: the limit of the provider's module. */
   identityRequestSeconds?: number;
+  /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }
 
@@ -43,12 +45,14 @@ export type ToProcess =
   | { kind: 'start'; order: SentOrder }
   /** The primary is subscribed to database notifications: caches are valid. */
   | { kind: 'heartbeat' }
+  /** Notifications may have been missed. */
   | { kind: 'changes_lost' }
   /** A payload of weir_changes; answered by `applied` with the same number. */
   | { kind: 'change'; number: number; payload: string }
   /** Events were committed by the process `by`: waiting claims check again. */
   | { kind: 'arrived'; by: string }
   | { kind: 'horizon'; horizon: Horizon }
+  /** What the start waits for has changed. */
   | { kind: 'awaited'; awaited: StartWait }
   /** The database has a schema for this release and fits the settings: use it. Answered by `applied` when events are stored. */
   | { kind: 'database_prepared'; number: number }
@@ -56,7 +60,9 @@ export type ToProcess =
   | { kind: 'take_sample'; number: number }
   /** The counts of the last second over all processes. */
   | { kind: 'live'; live: Live }
+  /** Answers `ask_doctor`. */
   | { kind: 'checkup'; checkup: Checkup }
+  /** Answers `order`. */
   | { kind: 'ordered'; ticket: number; answer: Control | Refused }
   /** readyz answers 503 from now on; all other requests are served. */
   | { kind: 'leaving' }
@@ -79,11 +85,13 @@ export type FromProcess =
   /** A command orders this; answered by `ordered` with the same ticket. */
   | { kind: 'order'; ticket: number; order: Order };
 
+/** Show what runs, start a rolling restart, or set the number of processes. */
 export type Order = 'show' | 'reload' | number;
 
 export interface Control {
   /** The build of the primary, which a rolling restart does not replace. */
   primary: Build;
+  /** How many processes are to serve. */
   wanted: number;
   /** Oldest first. `build`: null until the process has stated it. */
   processes: {
@@ -98,15 +106,19 @@ export interface Control {
   restart: RestartReport | null;
 }
 
+/** Why an order was not carried out. */
 export interface Refused {
   refused: string;
 }
 
+/** Has the primary carry out the order of a command. */
 export type GiveOrder = (order: Order) => Promise<Control | Refused>;
 
+/** A rolling restart, for `weir reload`. */
 export interface RestartReport {
   number: number;
   state: 'running' | 'restarted' | 'failed';
+  /** Settings that differ from those of the processes. */
   changed: string[];
   /** Those of them that only a restart of Weir applies. */
   fixed: string[];

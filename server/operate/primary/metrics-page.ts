@@ -29,9 +29,11 @@ const counted = {
 type Counted = keyof typeof counted;
 
 interface MetricsPageParts {
+  /** Returns snapshots of all running processes. */
   collect: () => Promise<MetricsSnapshot[]>;
   readFigures: () => Promise<DatabaseFigures | null>;
   horizon: () => Horizon;
+  /** Returns the metrics of the spool, of alerts, and of the builds of processes. */
   ownFamilies: () => Promise<MetricsSnapshot>;
   logLinesDropped: () => number;
   onFailure: (error: Error) => void;
@@ -40,6 +42,7 @@ interface MetricsPageParts {
 export class MetricsPage {
   readonly #parts: MetricsPageParts;
   readonly #own = countersOf(counted);
+  /** Summed counters and histograms of ended processes. */
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
   readonly #server = createServer((request, response) => this.#respond(request, response));
@@ -63,6 +66,7 @@ export class MetricsPage {
     this.#own[name].add(amount, labels);
   }
 
+  /** Records that an hourly maintenance succeeded. */
   maintained(): void {
     this.#maintainedMs = Date.now();
   }
@@ -76,6 +80,7 @@ export class MetricsPage {
     }
   }
 
+  /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
     const [living, figures, spool] = await Promise.all([
       this.#parts.collect(),
@@ -124,7 +129,10 @@ export class MetricsPage {
   }
 }
 
-/** Why a request is refused. 421: it came over loopback but names another host, as scripts of a page do after DNS rebinding. */
+/**
+ * The status with which a request is refused; null: it is served. 400: Host is missing, repeated or invalid. 421: the request came over
+ * loopback but names another host, as scripts of a page do when its name resolves to 127.0.0.1 (DNS rebinding).
+ */
 function hostProblem({ rawHeaders, headers: { host = '' }, socket }: IncomingMessage): 400 | 421 | null {
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host');
   if (hosts.length !== 1 || !URL.canParse(`http://${host}`)) return 400;

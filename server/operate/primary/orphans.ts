@@ -9,7 +9,10 @@ import { OperatorError } from '../../model/fault.ts';
 
 const PROBE_EVERY_MS = 100;
 
-/** Resolves when PORT is free, or `stopping` aborts. Waits for orphans for DRAIN_SECONDS. Rejects with OperatorError. */
+/**
+ * Resolves when PORT is free, or `stopping` aborts. Waits for orphans at most DRAIN_SECONDS, in which they would have answered their
+ * requests. Rejects with OperatorError when another program has the port, or orphans keep it.
+ */
 export async function waitForPort(
   { HOST, PORT, DRAIN_SECONDS }: Pick<Settings, 'HOST' | 'PORT' | 'DRAIN_SECONDS'>,
   log: Log,
@@ -52,6 +55,7 @@ async function findOrphans(): Promise<number[]> {
   return pids.filter((_, index) => judged[index]);
 }
 
+/** The command line of a process; empty for one that has ended. */
 async function argumentsOf(pid: number): Promise<string[]> {
   const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
   return text.split('\0').slice(0, -1);

@@ -27,6 +27,7 @@ export interface PrepareParts {
   settings: () => Settings;
   keys: SecretsKeys;
   log: Log;
+  /** Called with what the preparation waits for, when that changes. */
   onAwaited: (awaited: StartWait) => void;
 }
 
@@ -36,6 +37,7 @@ export interface Prepared {
   address: string | null;
 }
 
+/** The database is away; `reason` is libpq's, for users. */
 interface Away {
   reason: string;
 }
@@ -43,7 +45,10 @@ interface Away {
 const RETRY = { firstMs: 200, maxMs: 5_000 };
 const LOG_EVERY_MS = 60_000;
 
-/** Null: `stopping` aborted. Throws OperatorError when only another setting would help. */
+/**
+ * Migrates, and checks that the settings fit the database; repeats it with back-off while the database is away. Resolves with null when
+ * `stopping` aborts. Throws OperatorError when only another setting would help.
+ */
 export async function prepareDatabase(parts: PrepareParts, stopping: AbortSignal): Promise<Prepared | null> {
   const startedMs = performance.now();
   let loggedMs = Number.NEGATIVE_INFINITY;
@@ -90,7 +95,11 @@ async function tryToPrepare(parts: PrepareParts, stopping: AbortSignal): Promise
   }
 }
 
-/** Waits RATE_LIMIT_WAIT_SECONDS for a shared store that RATE_LIMIT_REQUIRED demands; then rejects with SharedStoreError. */
+/**
+ * Waits for a shared rate-limit store that RATE_LIMIT_REQUIRED demands, for RATE_LIMIT_WAIT_SECONDS; then rejects with SharedStoreError.
+ * Resolves also when `stopping` aborts.
+ * @param onAwaited called when the store did not answer at first.
+ */
 export async function waitForLimiter(
   settings: Settings,
   log: Log,

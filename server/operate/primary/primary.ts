@@ -9,7 +9,12 @@ import { type Started, start } from './start.ts';
 import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
 import { UndoStack } from './undo.ts';
 
-/** Resolves with the exit code. When Weir cannot start, undoes all completed steps and rejects with a message for people. */
+/**
+ * Runs Weir until a signal or a permanent failure; resolves with the exit code. When Weir cannot start, undoes all completed steps and
+ * rejects with a message for people.
+ * @param configure reads the settings at the start and at each HUP. Throws SettingsError.
+ * @param environment of systemd, when Weir runs as its service
+ */
 export async function runPrimary(
   configure: () => Configuration,
   terminal: boolean,
@@ -66,6 +71,7 @@ async function serveUntilEnd(parts: StartParts, onStarted: (started: Started | n
   return code;
 }
 
+/** Prints Weir's URL, its user and the next step. */
 function greet(
   settings: Settings,
   { address: setupAddress, user }: Pick<Started, 'address' | 'user'>,

@@ -1,6 +1,8 @@
 /**
  * The release that the serving processes run. Started by root, they serve as another user, which may not be able to read the installation,
- * such as a clone below /root. Then they run a copy in DATA_DIR/releases, without hard links: a build writes its files in place.
+ * such as a clone below /root (mode 0700). Then they run a copy in DATA_DIR/releases, which root owns and the user can only read.
+ *
+ * The copy has no hard links: a build writes its files in place, and a link shares the owner and the mode of its file.
  */
 import { createHash } from 'node:crypto';
 import { constants, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
@@ -10,16 +12,23 @@ import { OperatorError } from '../../model/fault.ts';
 import { type Account, checkWalkable, SYSTEM_USER } from '../../store/embedded/account.ts';
 import { isLoaded, pathsOf, runtimePackages } from '../setup/runtime-packages.mjs';
 
+/** Bytes that a copy leaves free. */
 const ROOM_BYTES = 64 * 2 ** 20;
 const LOCK_FILE = 'node_modules/.package-lock.json';
 
+/** The release that later forks run: the installation itself or, for a user that cannot read it, a copy. */
 export class Release {
+  /** The compiled main.js of the installation. */
   readonly source: string;
   readonly #dataDir: string;
   readonly #user: Account;
+  /** The compiled main.js that forks run. */
   entryFile: string;
 
-  /** @param source its path may contain a link that changes to another release @param user null: the user of the primary */
+  /**
+   * @param source compiled main.js of the installation; links in its path may change to another release.
+   * @param user null: the user of the primary, which can read what it runs.
+   */
   constructor(source: string, dataDir: string, user: { uid: number; gid: number } | null) {
     this.source = source;
     this.#dataDir = dataDir;
@@ -106,6 +115,7 @@ function isOpen(root: string, files: string[]): boolean {
   );
 }
 
+/** The folders of these files, each before those in it. */
 function foldersOf(files: string[]): string[] {
   const folders = new Set<string>();
   const add = (folder: string) => {
@@ -147,6 +157,7 @@ function isCopy(folder: string, files: string[], hash: string): boolean {
   }
 }
 
+/** A hash over the paths and the content of these files. Throws when one is missing. */
 function hashOf(root: string, files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {

@@ -18,9 +18,12 @@ import type { Control, Order, Refused, RestartReport } from './messages.ts';
 import type { Supervisor } from './supervisor.ts';
 
 interface RestartParts {
+  /** Returns the active settings. */
   current: () => Settings;
   build: () => string;
+  /** Reads the settings again. Throws SettingsError. */
   read: () => Configuration;
+  /** Replaces all processes with new ones that use these settings. */
   replace: (next: Configuration) => Promise<RestartOutcome>;
   database: Database;
   log: Log;
@@ -53,6 +56,7 @@ export function createRestarts(parts: RestartParts) {
     },
     /** Requests one, and returns its number. */
     request() {
+      // It never rejects.
       void restart();
       return (last?.number ?? 0) + 1;
     },
@@ -106,6 +110,7 @@ interface ControlParts {
   database: Database;
 }
 
+/** Carries out the order of a command. */
 export async function carryOut(order: Order, parts: ControlParts): Promise<Control | Refused> {
   const { supervisor, members, restarts } = parts;
   try {

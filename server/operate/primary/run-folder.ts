@@ -1,5 +1,6 @@
 /**
- * DATA_DIR/run, with a Unix socket for commands of each process, which only their user and root can reach. DATA_DIR/weir.sock links to one.
+ * DATA_DIR/run, in which each serving process listens on a Unix socket for commands. Its mode is the guard: only the user of the processes
+ * and root can enter it. DATA_DIR/weir.sock links to the socket of a process that serves.
  */
 import {
   existsSync,
@@ -20,6 +21,7 @@ import type { Log } from '../../base/telemetry/log.ts';
 
 /** Longest path of a Unix socket on Linux, in bytes (sun_path without its terminating zero). */
 const PATH_BYTES_MAX = 107;
+/** Largest process id on Linux. */
 const PID_MAX = 4_194_304;
 
 /** A user by numbers; null: that of this program. */
@@ -55,6 +57,7 @@ export class RunFolder {
     });
   }
 
+  /** Removes the socket of a process that has ended, also by kill -9. */
   ended(pid: number): void {
     if (this.path !== undefined) rmSync(processSocket(this.path, pid), { force: true });
   }

@@ -1,5 +1,6 @@
 /**
- * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted.
+ * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted
+ * as a whole: without SECRETS_KEY it can neither be read nor changed.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -99,6 +100,7 @@ export function savedWebhooks({ dataDir, keys, database, ageMaxMs, nowMs, onFail
   };
 }
 
+/** Removes the copy: without a spool nothing uses it. */
 export function removeSavedWebhooks(dataDir: string): void {
   rmSync(pathIn(dataDir), { force: true });
 }

@@ -16,6 +16,7 @@ import { closedAbove } from './release.ts';
 export interface ServingUser {
   uid: number;
   gid: number;
+  /** Changes to the environment. */
   env: NodeJS.ProcessEnv;
 }
 
@@ -58,8 +59,11 @@ export function servingUserName(user: ServingUser | null): string {
 }
 
 /**
- * Runs the trial as the user. It has no time limit: on a busy machine only its start takes long, and its connection attempt has one. Rejects
- * with ServingUserError. @param conninfo a database that is away decides nothing @param stopping ends the trial, which then has no result
+ * Runs the trial as the user: it must load the addons, connect to the database, read the certificates and bind the port. It has no time
+ * limit: on a busy machine only its start takes long, and its connection attempt has a limit of its own. Rejects with ServingUserError.
+ * @param trialFile compiled trial.ts of the release that will be served
+ * @param conninfo a database that is running, or away: then it decides nothing.
+ * @param stopping ends the trial, which then has no result.
  */
 export async function tryServingUser(
   trialFile: string,

@@ -38,6 +38,7 @@ import type { UndoStack } from './undo.ts';
 
 export interface State {
   settings: Settings;
+  /** The time span that has partitions. */
   horizon: Horizon;
   /** What the start waits for before it uses the database; null: it is prepared. */
   awaited: StartWait | null;
@@ -76,6 +77,7 @@ interface ServingParts extends Shared, StartParts {
   runFolder: RunFolder;
   alerts: Alerts;
   disks: Disks;
+  /** Restarts an embedded server that was killed. */
   revive: () => Promise<void>;
 }
 
@@ -184,6 +186,7 @@ export async function openServing(parts: ServingParts) {
     /** Created but not started: it needs a prepared database. */
     listener,
     setHorizon,
+    /** Informs the processes of what the start waits for. */
     awaits(awaited: StartWait) {
       state.awaited = awaited;
       members.broadcast({ kind: 'awaited', awaited });
@@ -194,7 +197,10 @@ export async function openServing(parts: ServingParts) {
       setHorizon(horizon);
       return members.useDatabase();
     },
-    /** Starts the processes; signals work from now on. False: the supervisor gave up or was stopped before all served. */
+    /**
+     * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when
+     * the supervisor gave up or was stopped.
+     */
     begin() {
       live.start();
       undo.push(async () => {

@@ -6,10 +6,11 @@ export interface Ending {
   end(code: number, reason: string): void;
   /** Sets what a signal does that does not end Weir. */
   on(signal: 'SIGHUP' | 'SIGTTIN' | 'SIGTTOU', handler: () => void): void;
+  /** Removes the signal handlers. */
   stop(): void;
 }
 
-/** TERM and INT end Weir. On a terminal, HUP does too: the terminal has closed. */
+/** TERM and INT end Weir. HUP restarts processes one by one; on a terminal HUP means that the terminal closed. TTIN and TTOU scale. */
 export function waitForEnd(terminal: boolean): Ending {
   const ending = new AbortController();
   let end!: Ending['end'];

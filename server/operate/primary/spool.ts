@@ -25,17 +25,21 @@ interface SpoolParts {
   cells: Cells;
   keys: SecretsKeys;
   log: Log;
+  /** The user of the serving processes; null: the current one. */
   owner: { uid: number; gid: number } | null;
 }
 
 export interface PrimarySpool {
   /** The members of a process's start order that concern the spool. */
   order(): Pick<StartOrder, 'spoolFolder' | 'savedWebhooks'>;
+  /** The copy of the webhooks may be outdated. */
   webhooksChanged(): void;
   families(): Promise<MetricsSnapshot>;
   /** The folder of this installation; null when it has no spool. */
   folder: string | null;
+  /** Empty when the folder cannot be read, or this installation has no spool. */
   contents(): Promise<SpoolContents>;
+  /** Starts draining. The schema must be that of this release. */
   drain(): void;
   /** Ends the drain after its transaction in progress, and releases the folder. */
   stop(): Promise<void>;
@@ -113,6 +117,7 @@ function spoolFamilies(contents: SpoolContents, counts: DrainTotals, nowMs: numb
 interface SpoolDrainParts {
   folder: string;
   cells: Cells;
+  /** RETENTION_DAYS */
   retentionDays: () => number;
   log: Log;
 }

@@ -1,4 +1,7 @@
-/** The start of Weir. While a database, a long migration or the rate-limit store is awaited, the processes listen, as in every outage. */
+/**
+ * The start of Weir, step by step. A database that is away is waited for, and so are a long migration and the rate-limit store: the
+ * processes listen, and refuse what needs the database, or spool it, as in every outage.
+ */
 import { dirname, join } from 'node:path';
 import { build, builtFile, nameOf } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
@@ -32,14 +35,19 @@ export interface Started {
   settings: () => Settings;
   /** All processes serve. False: Weir ends before that. */
   isUp: boolean;
+  /** The name of the user of the processes. */
   user: string;
+  /** The setup URL when users sign in with passwords and no administrator exists; otherwise null. */
   address: string | null;
 }
 
 /** A start that takes longer than this listens before it is done: a probe of /healthz must not end a long migration. */
 const LISTEN_AFTER_MS = 5_000;
 
-/** Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. */
+/**
+ * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
+ * people when it cannot start.
+ */
 export async function start(parts: StartParts): Promise<Started | null> {
   const { first, log, undo, ending } = parts;
   const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), awaited: 'database' };
@@ -74,6 +82,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const trying = user === null ? null : tryServingUser(trialFile, user, first.settings, conninfo, stopping);
   // A rejection is handled below, when the database is prepared.
   trying?.catch(() => {});
+  // What the preparation waits for, and whether to listen before it is done.
   let becomesLong = () => {};
   const isLong = new Promise<void>((resolve) => {
     becomesLong = resolve;

@@ -20,13 +20,16 @@ import {
 import type { Members } from './members.ts';
 
 interface SupervisorOptions extends MemberParts {
+  /** The supervisor adds and removes members. */
   members: Members;
   plan: Plan;
+  /** Called after a change of the processes that serve. */
   onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */
   onEnded: (member: Member, byItself: boolean) => void;
   /** Called when the wanted number of processes serves, after each change. */
   onComplete: () => void;
+  /** Called when the supervisor gives up. */
   onHopeless: (reason: string) => void;
 }
 
@@ -39,6 +42,7 @@ export class Supervisor {
   #restart: Restart | null = null;
   #phase: 'running' | 'leaving' | 'stopping' | 'hopeless' = 'running';
   readonly #quickDeaths = new QuickDeaths();
+  /** No process is forked during a pause. */
   #pause: NodeJS.Timeout | null = null;
   #started: (ok: boolean) => void = () => {};
 
@@ -69,7 +73,8 @@ export class Supervisor {
   }
 
   /**
-   * Replaces every process: each new one listens before an old one leaves. A new process that fails ends the restart. One restart at a time.
+   * Replaces every process with one of `plan`: each new process listens before an old one leaves. A new process that fails ends the
+   * restart, and the remaining old processes keep serving. One restart at a time; it ends a replacement of one process.
    */
   restart(plan: Plan): Promise<RestartOutcome> {
     this.#endRestart('a rolling restart replaces every process');
@@ -126,6 +131,7 @@ export class Supervisor {
     await Promise.all(this.#members.all().map((member) => member.leave()));
   }
 
+  /** Compares the actual with the wanted state and acts on the difference. Called after every change of either. */
   #step(): void {
     if (this.#phase === 'stopping' || this.#phase === 'hopeless') return;
     const surplus = this.#members.in('serving').length - this.#wanted;
@@ -216,6 +222,7 @@ export class Supervisor {
     this.#options.log('processes_changed', { processes });
   }
 
+  /** @param reason why the restart failed; null on success. */
   #endRestart(reason: string | null): void {
     const restart = this.#restart;
     if (restart === null) return;

@@ -20,6 +20,7 @@ const JOB_CONNECTIONS = 2;
 /** A Weir that is started for a moment makes no WAL files. */
 const WAL_POOL_AFTER_MS = 10_000;
 
+/** Starts this work, and pushes the steps that stop it. */
 export function startWork(
   { state, conninfo, database, cells, log, undo }: Shared,
   serving: Serving,
@@ -55,6 +56,7 @@ export function startWork(
   );
 }
 
+/** Fills the pool of WAL files once. The returned function ends that. */
 function keepWalPool(database: Database, dataDir: string, log: Log): () => Promise<void> {
   const stopping = new AbortController();
   const fill = async () => {
@@ -85,7 +87,10 @@ export function loggedMigrations(log: Log, waitsForLocks: boolean, stopping: Abo
   };
 }
 
-/** Migrates the cells, copies configuration that a change could not bring to them, and raises their marks. */
+/**
+ * Migrates the cells, copies configuration that a change could not bring to them, and raises their marks, until the returned function is
+ * called.
+ */
 export function runCells(cells: Cells, log: Log): () => Promise<void> {
   const [home] = cells.all();
   const stopping = new AbortController();
@@ -97,6 +102,7 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
       await cell.probe();
       await raiseMark(cell.database)
         .then((raised) => noteMark(home!.database, cell.number, raised))
+        // The next mark is as good.
         .catch(() => {});
     }
   };

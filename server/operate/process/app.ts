@@ -32,7 +32,12 @@ import { routeTable, serveCommands } from './routes.ts';
 
 export type App = Awaited<ReturnType<typeof startApp>>;
 
-/** Builds a process and listens; serves while waiting for a database that is down. Rejects when it cannot listen. */
+/**
+ * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
+ * @param workers directory of the compiled thread entry points.
+ * @param askDoctor in a serving process, asks the primary.
+ * @param giveOrder passes on orders of commands to the primary; tests run a process without one.
+ */
 export async function startApp(
   order: StartOrder,
   log: Log,
@@ -185,6 +190,7 @@ export async function startApp(
         leaving,
       }),
     live: live.recordSecond,
+    /** Makes readyz fail from now on. */
     leave: () => {
       leaving = true;
     },

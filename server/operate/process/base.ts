@@ -84,6 +84,7 @@ export async function openBase(order: StartOrder, log: Log) {
     /** False until the primary has prepared the database, if that takes long. */
     usesDatabase,
     useDatabase,
+    /** Makes changes and notifies every process. */
     changes,
     limiter,
   };
@@ -150,6 +151,7 @@ function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Span
     },
     databaseError: (error: Error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId: string) => log('secret_unreadable', { webhook_id: webhookId }),
+    /** @param cell its number; 0: home */
     store: (cell: number, labels = cellLabels(cell)): StoreObserver => ({
       committed(events, ms, rows) {
         metrics.committed(events, ms / 1000, cell);
@@ -169,6 +171,7 @@ function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Span
       repeated: (events) => metrics.add('weir_events_duplicate_total', events, labels),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
     }),
+    /** Called after events were spooled. */
     spooled(events: number) {
       metrics.add('weir_spool_events_written_total', events);
       const nowMs = performance.now();

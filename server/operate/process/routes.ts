@@ -123,7 +123,9 @@ function localClients(): ServerOptions['clients'] {
 }
 
 /**
- * Listens on the socket of this process, for the local administrator alone. A failure is logged only. @param folder undefined: no commands
+ * Listens on the socket of this process, for the local administrator alone. A failure is logged only: webhooks are received without
+ * commands.
+ * @param folder as the primary created it; undefined: this Weir serves no commands
  */
 export async function serveCommands(
   folder: string | undefined,

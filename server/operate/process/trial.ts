@@ -1,4 +1,7 @@
-/** Entry point of the trial, run as the serving user: loads the addons, connects and listens once, and prints failures as JSON. */
+/**
+ * Entry point of the trial. Under root, operate/primary/serving-user.ts runs it as the serving user. It loads the addons of a serving
+ * process, connects and listens once, and prints failures as JSON. When it cannot be loaded it prints no JSON.
+ */
 import { accessSync, constants } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import 'uWebSockets.js';

@@ -19,6 +19,7 @@ import { WriteBehind } from '../../../store/write-behind.ts';
 import type { Base } from '../base.ts';
 import { AgentCounts, type LatencyCounts } from '../counts.ts';
 
+/** @param filterWorkerFile compiled workers/filter.js */
 export function composeAgents(base: Base, filterWorkerFile: string, latency: LatencyCounts) {
   const { settings, keys, metrics, database, cells, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);
@@ -80,6 +81,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     /** Call it for each NOTIFY of any process. @param payload see CommitNotifier.arrived */
     arrived: (payload: string) => notifier.arrived(payload),
     close: () => waiting.close(),
+    /** Judges filters outside of claims. */
     tryJudge: filters.tryJudge,
     /** Call it after the last claim was answered. */
     closeLast: () => Promise.all([filters.close(), counts.close()]),

@@ -31,7 +31,11 @@ const refusals = new Map(
   Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
 );
 
-/** @param clampMs moves a time to one at which the events table has a partition */
+/**
+ * @param workers directory of the compiled thread entry points.
+ * @param clampMs moves a time to one at which the events table has a partition.
+ * @param agents whose `stored` is called for each event that is stored, before its request is answered.
+ */
 export function composeIngest(
   base: Base,
   workers: string,
@@ -126,6 +130,7 @@ export function composeIngest(
       if (member !== undefined) webhook.counts[member]++;
       samples.offer(exchange, webhook.id, Date.now());
     },
+    /** Cells were added, changed or removed. */
     cellsChanged: stores.cellsChanged,
     /** Whether another cell than home takes events. */
     othersCommit: () => directory.size > 0 && stores.othersAvailable(),
@@ -134,11 +139,16 @@ export function composeIngest(
     canCommit: stores.available,
     /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */
     commitFailure: stores.commitFailure,
-    /** Whether an event that came now would be spooled if its commit failed. Does not query the database. */
+    /**
+     * True: an event that came now would be spooled if its commit failed. Without a known webhook no event is accepted. Does not query
+     * the database.
+     */
     spools: async () => spool !== null && directory.size > 0 && (await spool.takes()),
+    /** The last known result of `spools`. */
     spoolsNow: () => spool !== null && directory.size > 0 && spool.takesNow(),
     /** Every stored secret of the known webhooks opens. */
     secretsReadable: () => unreadable.size === 0,
+    /** Rejects when the spool cannot be written. */
     checkSpool: async () => spool?.check(),
     start: stores.start,
     close: async () => {

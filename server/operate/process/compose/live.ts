@@ -20,6 +20,10 @@ const ISSUES_EVERY_MS = 15_000;
 const COUNT_VALID_MS = 1_000;
 const COUNTED_MAX = 1_000;
 
+/**
+ * @param past the last minutes, as the primary knows them.
+ * @param ingest why commits fail.
+ */
 export function composeLive(
   { settings, conninfo, metrics, database, cells, limiter, spoolFolder, history: past }: Base,
   { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,
@@ -61,6 +65,7 @@ export function composeLive(
     },
     streams,
     countIssues: () => countIssues(Date.now()),
+    /** Records the counts of the last second, as the primary summed them. */
     recordSecond: (summed: Live) => {
       const live = { ...summed, issues: open };
       history.add(live);

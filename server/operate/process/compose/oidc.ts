@@ -6,6 +6,7 @@ import { HostedSignIn } from '../../../manage/auth/oidc/sign-in.ts';
 import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 
+/** With AUTH_MODE=local, sign-in and JWTs are absent. */
 export interface Oidc {
   signIn: HostedSignIn | null;
   readJwt: ReturnType<typeof createReadJwt> | null;

@@ -34,7 +34,11 @@ import type { Base } from '../base.ts';
 import type { PageTable } from '../routes.ts';
 import type { ComposedPeople } from './people.ts';
 
-/** @param base its `judge` evaluates filters; claims have their own */
+/**
+ * @param base its `judge` evaluates filters; claims have their own.
+ * @param live the last minutes, for outages and the status, and the number of open issues.
+ * @param build folder of the build
+ */
 export function composePages(
   { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
   { people, csrf, runner, overOpenLimit, anonymous, oidc, oauth, confirm }: ComposedPeople,

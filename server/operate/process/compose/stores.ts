@@ -94,7 +94,9 @@ export function composeStores(base: Base, clampMs: (ms: number) => number) {
     /** Why an event of home that came now would not be committed; null: it would be. Resolves within a second. */
     commitFailure: async (): Promise<CommitFailure | null> =>
       events.available ? health.failure() : { sqlState: null, reason: 'no connection' },
+    /** Cells were added, changed or removed. */
     cellsChanged: () => events.forget(),
+    /** Connects to home. */
     start: () => events.start(),
     close: async () => {
       events.close();
@@ -132,6 +134,7 @@ function composeSpool(
     }),
     /** Whether an event of home would be spooled if its commit failed. */
     takes: async () => (await home.refusal()) === null,
+    /** The last known result of `takes`. */
     takesNow: () => {
       void home.refusal();
       return home.lastRefusal === null;
