@@ -91,6 +91,7 @@ async function bench({ size, svg, json, ...given }: BenchOptions, cores: number,
     );
 }
 
+/** Powers of two below `cores`, then `cores`. */
 function doublings(cores: number): number[] {
   const below = Array.from({ length: Math.ceil(Math.log2(cores)) }, (_, power) => 2 ** power);
   return [...below, cores];

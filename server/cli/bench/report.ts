@@ -11,6 +11,7 @@ export interface CurveOrder {
   senders: number;
 }
 
+/** The document of `--json`. */
 interface BenchReport {
   /** Cores of this machine, shared by Weir, Postgres and the senders. */
   cores: number;
@@ -25,6 +26,7 @@ interface BenchReport {
   senders: number;
   /** `times_first`: requests/s divided by the requests/s of the first run. */
   runs: (Run & { times_first: number | null })[];
+  /** Reasons why runs are invalid, one sentence each. */
   faults: string[];
 }
 
@@ -54,6 +56,7 @@ export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machi
   };
 }
 
+/** Formats the report as text. Needs at least one run. */
 export function describeReport(report: BenchReport): string {
   const { body_bytes, connections, senders, seconds, runs, faults } = report;
   const accepted = runs.reduce((sum, run) => sum + run.accepted, 0);
@@ -87,11 +90,13 @@ export function describeReport(report: BenchReport): string {
   ].join('\n');
 }
 
+/** Draws the curve as an SVG document. Needs at least one run. */
 export function drawReport({ body_bytes, connections, cores, load_before, runs }: BenchReport): string {
   const load = `${whole(body_bytes)} bytes over ${whole(connections)} connections`;
   return drawSvg(runs, `weir bench: ${load}, ${cores} cores, load before ${load_before}`);
 }
 
+/** Interprets the curve, one sentence for each finding. */
 export function interpret({ cores, in_memory, senders, runs }: BenchReport): string[] {
   const bySize = runs.toSorted((a, b) => a.workers - b.workers);
   const last = bySize.at(-1)!;

@@ -9,16 +9,19 @@ export function uuid(text: string): string {
   return text.toLowerCase();
 }
 
+/** Parser for a repeatable option. Throws InvalidArgumentError. */
 export function uuids(text: string, before: string[] = []): string[] {
   return [...before, uuid(text)];
 }
 
+/** Parses an ISO 8601 time in UTC. */
 export function time(text: string): string {
   const result = instant.safeParse(text);
   if (!result.success) throw new InvalidArgumentError(result.error.issues[0]!.message);
   return result.data;
 }
 
+/** Parses an http or https URL. */
 export function parseAddress(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
@@ -26,6 +29,7 @@ export function parseAddress(address: string): URL {
   return url;
 }
 
+/** Returns a parser for whole numbers from `min` to `max`, both inclusive. */
 export function wholeNumber(max = 999_999_999, min = 1): (given: string) => number {
   return (given) => {
     const value = /^\d{1,10}$/.test(given) ? Number(given) : -1;

@@ -20,12 +20,14 @@ export function showBenchProgress(phases: number, phaseSeconds: number, stderr: 
   let begun = 0;
   let passed = 0;
   return {
+    /** Starts the next phase with this name. */
     phase: (phase: string) => {
       passed = begun * phaseSeconds;
       begun += 1;
       if (begun === 1) bar.start(phases * phaseSeconds, 0, { phase });
       else bar.update(passed, { phase });
     },
+    /** One second under load has passed. */
     second: () => {
       passed = Math.min(passed + 1, begun * phaseSeconds);
       bar.update(passed);

@@ -19,11 +19,12 @@ export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
   keys: SecretsKeys;
 }
 
+/** Exit code of a command that finds no installation. */
 const NO_INSTALLATION = 3;
 
 /**
- * Attaches the database, and starts the embedded one when it is not running. Throws CommandError, before anything is written, without an
- * installation; but `migrates` creates one, and upgrades its schema.
+ * Attaches the database, and starts the embedded one when it is not running. The caller detaches. Throws CommandError, before anything is
+ * written, if there is no installation; but `migrates` creates one, and upgrades its schema.
  */
 export async function openSession(io: CommandIo, { migrates = false } = {}): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
@@ -49,6 +50,7 @@ export async function openSession(io: CommandIo, { migrates = false } = {}): Pro
   return { ...attached, database: cells.database, cells, changes, detach, settings, keys };
 }
 
+/** Runs the work on the attached database, and detaches in every case. */
 export async function withDatabase<T>(
   io: CommandIo,
   work: (session: CommandSession) => Promise<T>,

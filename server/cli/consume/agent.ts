@@ -30,10 +30,15 @@ interface AgentParts {
   reportsFailures: boolean;
   /** What a refused credential means; without it the error of the agent says it. */
   refused?: string;
+  /** Called in the end, whatever it was. */
   close: () => Promise<void> | void;
 }
 
-/** Throws CommandError when the run fails, or a claimed delivery could not be settled. @param open prepares the run */
+/**
+ * Throws CommandError when the run fails, or a claimed delivery could not be settled.
+ * @param open prepares the run; nothing is claimed before it has resolved
+ * @param json prints the summary as a document on standard output
+ */
 export async function runAgent(
   io: CommandIo,
   open: (running: Running) => Promise<AgentParts>,
@@ -108,6 +113,7 @@ export async function runAgent(
 
 interface ConsumeSummary {
   claimed: number;
+  /** Acknowledged. */
   done: number;
   /** Refused: delivered again, or moved to the dead letters. */
   failed: number;

@@ -12,6 +12,7 @@ const backoff: Backoff = { firstMs: 1_000, maxMs: 30_000 };
 
 interface BreakerParts {
   target: { name: string; probe: () => Promise<boolean> };
+  /** Prints a message; must not throw. */
   report: (line: string) => void;
   /** What waits is not begun after it. */
   stop: AbortSignal;

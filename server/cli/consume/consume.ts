@@ -31,8 +31,8 @@ interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
 const ONCE_ATTEMPTS_MAX = 10;
 
 /**
- * Failures of the executed commands and of the target belong to the deliveries: exit code 0, so that a supervisor does not take a bad event
- * for a broken agent.
+ * Exit code 1 when the credential is refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed
+ * commands and of the target belong to the deliveries: exit code 0, so that a supervisor does not take a bad event for a broken agent.
  */
 export function define(command: Command, io: CommandIo): void {
   command
@@ -124,8 +124,8 @@ type Write = (text: string) => Promise<Error | null>;
 const TURN_MS = 5;
 
 /**
- * A delivery is done when its whole line was passed to the system. Those that wait for their turn when the handler should stop, or the output
- * is closed, were not begun.
+ * A delivery is done when its whole line was passed to the system. Those that wait for their turn when the handler should stop, or the
+ * output is closed, were not begun: the handler throws NotBegun.
  * @param breakOff called when standard output takes no more lines, so that every later delivery would fail in the same way
  */
 function printer(write: Write, breakOff: (error: CommandError) => void): Handler {

@@ -21,12 +21,14 @@ interface ExecParts {
   /** Destinations of the command's stdout and stderr; each resolves when it accepts more data. */
   output: Sink;
   complaint: Sink;
+  /** Kills the commands at once. */
   stopNow: AbortSignal;
 }
 
 /**
- * Runs `sh -c`; exit code 0 means done. Each command leads its own process group: Ctrl-C at the terminal reaches only this process, and
- * stopping a command stops all processes that it started.
+ * Runs `sh -c` with the body on standard input and the metadata in the environment; exit code 0 means done. Each command
+ * leads its own process group: Ctrl-C at the terminal reaches only this process, and stopping a command stops all processes
+ * that it started.
  */
 export function executor({ command, io, output, complaint, stopNow }: ExecParts): Handler {
   return async (delivery, { signal }) => {

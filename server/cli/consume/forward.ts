@@ -24,6 +24,7 @@ export interface ForwardOptions {
   timeoutSeconds: number;
 }
 
+/** Adds the options of ForwardOptions except `--forward`. */
 export function withForwardOptions(command: Command): void {
   command
     .option(

@@ -27,6 +27,7 @@ interface ListenOptions extends ForwardOptions {
 /** The removal happens while a person waits for the command to end; the server removes the agent otherwise. */
 const REMOVAL_TIMEOUT_MS = 5_000;
 
+/** Exit code 1 when the token is refused, the API is unusable, or the agent could not be removed. */
 export function define(command: Command, io: CommandIo): void {
   command
     .argument('<url>', 'base URL of the API, e.g. https://weir.example.org')

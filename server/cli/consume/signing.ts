@@ -23,6 +23,7 @@ export interface ForwardKeys {
   privateKey: string | null;
 }
 
+/** Reads the keys. Throws CommandError when the file cannot be read. */
 export async function readForwardKeys(
   { secret, privateKey }: { secret?: string; privateKey?: string },
   io: CommandIo,

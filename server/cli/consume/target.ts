@@ -25,12 +25,15 @@ export interface Target {
   name: string;
   /** Never rejects. The signal cancels the request. */
   send: (request: ForwardRequest, signal: AbortSignal) => Promise<Forwarded>;
+  /** Whether the target accepts a connection. */
   probe: () => Promise<boolean>;
+  /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
 
 interface TargetOptions {
   connectionsMax: number;
+  /** Time for a request with its response. */
   timeoutMs: number;
   connectTimeoutMs?: number;
 }
@@ -148,7 +151,11 @@ const leftOut = new Set([
   ...['transfer-encoding', 'upgrade', 'http2-settings', 'host', 'content-length', 'expect'],
 ]);
 
-/** `weir-delivery-id` is the same for each attempt, so that the target can skip a delivery that it has handled. Throws CannotSign. */
+/**
+ * Builds the request. `weir-delivery-id` is the same for each attempt, so that the target can skip a delivery that it has handled.
+ * Throws CannotSign.
+ * @param url address of the target, for schemes that sign it
+ */
 export function forwardRequest(
   { id, attempt, event }: ForwardedDelivery,
   signing: Signing,

@@ -169,6 +169,7 @@ function backupKeys(settings: Settings): Buffer[] | null {
   return keys && derivedKeys(keys, 'backups');
 }
 
+/** What a backup lacks, for the operator. */
 function keyNote({ SECRETS_KEY, DATA_DIR }: Settings): string {
   const key = SECRETS_KEY === undefined ? `The key ${keyPath(DATA_DIR)} (SECRETS_KEY)` : 'SECRETS_KEY';
   return `${key} is not in the backup, and the stored webhook secrets cannot be decrypted without it: keep it in another place.`;

@@ -8,6 +8,7 @@ import { wholeNumber } from '../command/arguments.ts';
 import { openSocket } from '../manage/socket.ts';
 
 const LOOK_EVERY_MS = 200;
+/** How long `weir processes N` waits for them. */
 const SERVE_WITHIN_MS = 60_000;
 
 export function define(command: Command, io: CommandIo): void {
@@ -52,6 +53,7 @@ export function defineProcesses(command: Command, io: CommandIo): void {
 
 type Give = (method: 'GET' | 'POST', path?: string) => Promise<Control>;
 
+/** Orders reject with CommandError when the primary refuses them, or when nothing serves. */
 function orders(io: CommandIo): Give {
   const { client } = openSocket(io);
   const { signal } = new AbortController();
@@ -67,6 +69,7 @@ function orders(io: CommandIo): Give {
   };
 }
 
+/** Asks until what runs is as wanted. */
 async function settled(give: Give, isSettled: (control: Control) => boolean): Promise<Control> {
   for (;;) {
     const control = await give('GET');

@@ -56,6 +56,7 @@ async function describe(folder: string) {
   return { folder, in_use: lock === null, events, bytes, oldest_at, damaged, refused };
 }
 
+/** The folder itself if it has segments, otherwise its folders. */
 async function spoolsOf(directory: string): Promise<string[]> {
   try {
     const hasSegments = (await readdir(directory)).some((name) => parseName(name) !== null);

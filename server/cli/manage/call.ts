@@ -20,6 +20,7 @@ export interface CallArguments {
   input?: object;
 }
 
+/** Query parameters as text, without those that are absent. */
 export function queryOf(query: NonNullable<CallArguments['query']>): Record<string, string> {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
@@ -34,6 +35,7 @@ export interface Connection {
   readBytes: (name: 'showEventBody' | 'showRejectionBody', id: string) => Promise<Uint8Array>;
   /** Base URL of a remote Weir; null: the Weir of this machine. */
   remote: string | null;
+  /** Base URL of the API, for output that names one. */
   apiUrl: string;
   /** How a person runs a client command on any machine. */
   clientCommand: string;
@@ -45,6 +47,7 @@ export type UsesDatabase = 'always' | 'unless_served';
 
 export type OpenConnection = (io: CommandIo, database?: UsesDatabase) => Promise<Connection>;
 
+/** A problem document (RFC 9457). */
 export interface ProblemDocument {
   status?: number;
   code?: string;

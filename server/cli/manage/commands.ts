@@ -41,7 +41,11 @@ const resources: readonly (readonly [string, string, () => Promise<{ rows: reado
   ['job', 'show and cancel jobs, such as replays of many events', () => import('./resources/job.ts')],
 ];
 
-/** @param openLocal null in the client package, which has no database @param others adds subcommands that work on the Weir of this machine only */
+/**
+ * @param openLocal opens the Weir of this machine; null in the client package, which has no database
+ * @param others adds subcommands that work on the Weir of this machine only
+ * @returns the commands in the order of `weir --help`
+ */
 export function managementCommands(
   openLocal: OpenConnection | null,
   others: Readonly<Record<string, () => Promise<Define>>> = {},

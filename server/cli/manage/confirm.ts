@@ -5,7 +5,11 @@ import { visibleLine } from '../../base/telemetry/visible.ts';
 import { confirmationOf } from '../../model/confirmations.ts';
 import type { Call } from './call.ts';
 
-/** The calls of a command, which ask once. Without a terminal nothing is asked: a script has no person to answer. @param about '' or the target */
+/**
+ * The calls of a command, which ask once. Without a terminal nothing is asked: a script has no person to answer.
+ * @param about the target as the person named it; '' without one
+ * @param yes the option --yes
+ */
 export function confirmedCall(io: CommandIo, call: Call, about: string, yes: boolean): Call {
   let isConfirmed = yes || io.stdin.isTTY !== true || io.stdout.isTTY !== true;
   return async (operation, given) => {

@@ -15,10 +15,12 @@ interface Page {
 
 type PagedName = { [Name in OperationName]: BodyOf<Name> extends Page ? Name : never }[OperationName];
 
+/** Largest page of the API. */
 const PAGE_ITEMS_MAX = 200;
 
 /**
- * Reads a list of up to `limit` items in as many pages as that takes. Returns it as one page, whose cells_away are those of all.
+ * Reads a list of up to `limit` items, newest first, in as many pages as that takes. Returns it as one page, whose next_cursor is that
+ * of the last page, and whose cells_away are those of all.
  * @param onPage called after each page that is followed by another
  */
 export async function readList<Name extends PagedName>(
@@ -61,10 +63,12 @@ export async function usersOf(call: Call, email: string) {
   return items.filter((one) => one.email === email.toLowerCase());
 }
 
+/** How people name a resource, beside its id. */
 export function keyOf(resource: Resource): 'name' | 'email' {
   return resource === 'user' ? 'email' : 'name';
 }
 
+/** Longest text that the lists search for. */
 const NAME_CHARACTERS_MAX = 200;
 
 /** The id of the resource that has this id, unique name or email. Throws ProblemFailure or CommandError. */
@@ -106,10 +110,12 @@ export async function namesOf(call: Call, items: readonly object[]): Promise<Rea
   return new Map(found.flat());
 }
 
+/** Finds the id for an option that may be absent. */
 export async function idOfGiven(call: Call, resource: Resource, given: string | undefined) {
   return given === undefined ? undefined : idOf(call, resource, given);
 }
 
+/** Finds the ids for a repeated option. */
 export async function idsOfGiven(call: Call, resource: Resource, given: readonly string[] | undefined) {
   return given === undefined ? undefined : Promise.all(given.map((one) => idOf(call, resource, one)));
 }

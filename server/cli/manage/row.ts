@@ -40,6 +40,7 @@ export type OptionRow = readonly [
 export interface Given<Options> {
   /** Id of the target; '' without one. */
   id: string;
+  /** The target as the person named it. */
   key: string;
   /** The argument after the target, if there is one; '' without one. */
   argument: string;
@@ -78,6 +79,7 @@ interface Listing<Item, Options> {
   columns: readonly string[];
   /** Their context: the name of the webhook or agent with an id; the id itself when it was deleted. */
   cells: readonly Cell<Item, (id: string) => string>[];
+  /** The cells name webhooks and agents. */
   names?: true;
   whenEmpty: string | ((options: Options) => string);
 }
@@ -87,6 +89,7 @@ type ItemOf<Answer> = Answer extends { items: readonly (infer Item)[] } ? Item :
 /** Any row. Its options are those of its own parsers, and its answer that of its own operation. */
 export type Row = Omit<TypedRow<object, unknown>, 'list'> & { list?: Listing<unknown, object> };
 
+/** Infers the types. */
 export function row<Options = object>() {
   return <Answer>(given: TypedRow<Options, Answer>): Row => given as unknown as Row;
 }
@@ -210,6 +213,7 @@ async function runRow(
   if (failure !== null) throw new CommandError(options.json ? '' : failure);
 }
 
+/** Prints failures as problem documents with `--json`. */
 async function reported(io: CommandIo, json: boolean, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -220,6 +224,7 @@ async function reported(io: CommandIo, json: boolean, work: () => Promise<void>)
   }
 }
 
+/** Parser for a repeatable option. */
 export function repeated(text: string, before: string[] = []): string[] {
   if (text === '') throw new InvalidArgumentError('Give an id or a name.');
   return [...before, text];

@@ -15,6 +15,7 @@ import { systemName } from '../../store/audit/actor.ts';
 import type { Connection, UsesDatabase } from './call.ts';
 import { callOver } from './remote.ts';
 
+/** Exit code when nothing serves. */
 const NOTHING_SERVES = 3;
 /** A process that was killed leaves its socket until the primary sees its end, and until another one serves. */
 const REPLACED_MS = 5_000;
@@ -53,7 +54,11 @@ async function openDatabase(io: CommandIo): Promise<Connection> {
   return (await import('./database.ts')).openDatabaseConnection(io);
 }
 
-/** Tries the socket that the link names, again while a process that was killed is replaced. Null: no Weir serves, or no connection in an attempt. */
+/**
+ * Tries the socket that the link names, again while a process that was killed is replaced. Resolves with null when no Weir serves.
+ * Rejects with CommandError for another user.
+ * @param attempt resolves with null without a connection
+ */
 async function reached<T>(link: string, attempt: (socketPath: string) => Promise<T | null>): Promise<T | null> {
   const untilMs = performance.now() + REPLACED_MS;
   for (;;) {

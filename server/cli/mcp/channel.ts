@@ -48,6 +48,7 @@ export class Channel {
   readonly #parts: ProgramParts;
   readonly #agent: Agent;
   readonly #stop = new AbortController();
+  /** The event that the session works on. */
   #current: Delivery | null = null;
   #settled = () => {};
   #opened = () => {};

@@ -27,7 +27,10 @@ interface McpOptions {
   unverified?: true;
 }
 
-/** Standard output carries JSON-RPC messages only. An unreachable Weir is reported to the client as the error of each call. */
+/**
+ * Standard output carries JSON-RPC messages only. Exit code 0 when standard input ends, 1 when the credential file cannot be used. An
+ * unreachable Weir is reported to the client as the error of each call.
+ */
 export function define(command: Command, io: CommandIo): void {
   command
     .requiredOption('--url <url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
@@ -129,6 +132,7 @@ class Bridge {
     this.#client.close();
   }
 
+  /** Passes a message of the client. */
   take(message: Message): void {
     if (!isRequest(message)) {
       // Other notifications concern a session, which the server does not have.

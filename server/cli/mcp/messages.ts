@@ -12,6 +12,7 @@ export interface Message {
   params?: { [member: string]: unknown; _meta?: Record<string, unknown> };
 }
 
+/** Awaits an answer. */
 export type Request = Message & { id: string | number };
 
 /** An answer to a request. A notification has `method` instead. */

@@ -26,7 +26,10 @@ const contentTypes: Record<string, string> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** Standard input has no extension, so its content decides whether it is JSON. */
+/**
+ * Content type for a file extension, case-insensitive; `application/octet-stream` for unknown extensions. Standard input has none, so its
+ * content decides whether it is JSON.
+ */
 function contentTypeOf(file: string, body: Buffer): string {
   if (file === '-' && isJson(body)) return JSON_TYPE;
   return contentTypes[extname(file).toLowerCase()] ?? 'application/octet-stream';
@@ -41,7 +44,11 @@ function isJson(body: Buffer): boolean {
   }
 }
 
-/** The payloads in sending order: files, where `-` is standard input, then examples; without either the default payload. Throws CommandError. */
+/**
+ * Returns the payloads in sending order: files, then examples; the default payload when neither is given. Throws
+ * CommandError (usage) that names a file that cannot be read.
+ * @param files paths relative to the working directory; `-` is standard input, at most once
+ */
 export async function readPayloads(
   files: readonly string[],
   githubExamples: boolean,
@@ -74,7 +81,10 @@ async function readBytes(file: string, io: CommandIo): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** They are 4 MB of JSON, so they are loaded on demand, and left out of the client package. Throws CommandError. */
+/**
+ * Reads all examples from the npm package @octokit/webhooks-examples. They are 4 MB of JSON, so they are loaded on demand, and left out
+ * of the client package. Throws CommandError.
+ */
 function readGithubExamples(): Payload[] {
   const load = createRequire(import.meta.url);
   let events: { name: string; examples: unknown[] }[];
@@ -103,7 +113,10 @@ export function signed(payload: Payload, definition: SchemeDefinition, key: Buff
   };
 }
 
-/** Each request of GitHub has its own delivery id, which a retry keeps: receivers detect duplicates by it. */
+/**
+ * Headers of one request. Each GitHub request has its own delivery id, which a retry keeps: GitHub lets receivers detect
+ * duplicates by this id.
+ */
 export function requestHeaders(payload: Payload, signed: Record<string, string>): Record<string, string> {
   const headers: Record<string, string> = {
     'Content-Type': payload.contentType,

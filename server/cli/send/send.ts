@@ -145,6 +145,7 @@ function parseHeaderName(given: string): string {
   throw new InvalidArgumentError('Give a header name of letters, digits and hyphens.');
 }
 
+/** Shorter waits are not reported. */
 const WAIT_SHOWN_MS = 1_000;
 
 /** A bar; in a pipe one line, about the first wait. @param count number of requests to send */

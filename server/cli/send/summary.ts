@@ -15,6 +15,7 @@ export type Attempt =
     }
   | { kind: 'failed'; name: string };
 
+/** The `--json` document. */
 export interface SendSummary {
   /** Requests that have ended: answered, or given up. */
   sent: number;
@@ -26,6 +27,7 @@ export interface SendSummary {
   details: Record<string, string>;
   /** Lost or refused connections by error name, whether the request was retried or given up. */
   errors: Record<string, number>;
+  /** Retries by cause: a status or an error name. */
   repeated: Record<string, number>;
   /** Latency of final responses, from the start of the attempt to the end of its response; null when there were none. */
   latency_ms: { p50: number | null; p90: number | null; p99: number | null; max: number | null };
@@ -35,6 +37,7 @@ export interface SendSummary {
   bytes: number;
   seconds: number;
   requests_per_second: number;
+  /** Ctrl-C ended the run early. */
   interrupted: boolean;
 }
 
@@ -56,6 +59,7 @@ export class SendTally {
   #latencyMsMax = 0;
   readonly #latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
 
+  /** Counts a request that ended with this attempt. */
   finished(attempt: Attempt, bodyBytes: number): void {
     const counts = this.#counts;
     counts.sent += 1;
@@ -70,6 +74,7 @@ export class SendTally {
     this.#latenciesUs.record(Math.max(1, Math.round(latencyMs * 1000)));
   }
 
+  /** Counts an attempt that is retried. */
   repeated(attempt: Attempt): void {
     add(this.#counts.repeated, attempt.kind === 'failed' ? attempt.name : String(attempt.status));
     if (attempt.kind === 'failed') add(this.#counts.errors, attempt.name);

@@ -82,6 +82,7 @@ function inOrder<One extends { id: string; name: string }>(all: Iterable<One>): 
   return [...all].sort((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
+/** Part of the name of an environment variable. */
 function slugOf(text: string): string {
   return text
     .toUpperCase()

@@ -46,10 +46,14 @@ export interface Change {
   /** The id of the webhook or agent; for a subscription, that of the agent. */
   id: string;
   name: string;
+  /** The webhook of a subscription. */
   webhook_id?: string;
   webhook_name?: string;
+  /** What a creation or an update sets. */
   members: Members;
+  /** What the members were before an update. */
   before: Members;
+  /** Secrets that an action sets. */
   references: Partial<Record<(typeof secretMembers)[number], Reference>>;
   /** Deliveries that are pending or leased, for a deletion. */
   undelivered?: number;

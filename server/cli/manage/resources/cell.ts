@@ -130,6 +130,7 @@ export const rows: readonly Row[] = [
   }),
 ];
 
+/** When a draining cell will be empty, or that it is. */
 function stateOf({ away, state, empty_at }: CellView): string {
   if (away !== null) return `away: ${away}`;
   if (state !== 'draining') return state;
@@ -141,6 +142,7 @@ function eventsOf({ events, oldest_at }: CellView): string {
   return events === 0 && oldest_at !== null ? 'few' : `~${events}`;
 }
 
+/** The number of a cell that was given by number or name. */
 export async function cellOf(call: Call, given: string): Promise<number> {
   if (/^\d{1,4}$/.test(given)) return Number(given);
   const found = (await call('listCells')).items.find(({ name }) => name === given);

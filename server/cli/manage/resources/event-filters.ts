@@ -40,6 +40,7 @@ export function isFiltered(options: FilterOptions): boolean {
   return Object.keys(parameters).some((name) => options[name as FilterName] !== undefined);
 }
 
+/** The query parameters of the given filters, which the API checks. */
 export async function queryOfFilters(call: Call, options: FilterOptions): Promise<Record<string, string>> {
   const webhook = await idOfGiven(call, 'webhook', options.webhook);
   const given = Object.entries(parameters).map(([name, parameter]) => [parameter, options[name as FilterName]]);

@@ -79,6 +79,7 @@ export interface SecretOptions {
   secretStdin?: boolean;
 }
 
+/** Throws CommandError for two sources of a secret. */
 export function checkSecret({ secret, secretStdin }: SecretOptions): void {
   if (secret !== undefined && secretStdin) throw new CommandError('--secret and --secret-stdin exclude each other', 2);
 }

@@ -5,6 +5,7 @@ import { wholeNumber } from '../../command/arguments.ts';
 import { idOf } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
+/** As the API allows. */
 const TRIED_EVENTS_MAX = 200;
 
 export const rows: readonly Row[] = [

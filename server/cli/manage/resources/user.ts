@@ -105,6 +105,7 @@ export const rows: readonly Row[] = [
   act(target, 'remove', 'delete a user with all sessions and tokens', 'deleteUser', 'removed'),
 ];
 
+/** Undefined without --password-stdin. */
 async function passwordOf(io: CommandIo, fromStdin = false): Promise<string | undefined> {
   return fromStdin ? readLine(io) : undefined;
 }

@@ -169,6 +169,7 @@ function secretText(secret: string | undefined): string {
   return secret === undefined ? '' : `  Secret  ${secret}   (shown once)\n`;
 }
 
+/** Options with which `weir send` signs for the webhook. */
 function sendOptions(webhook: BodyOf<'createWebhook'>): string {
   const { signature_scheme, has_secret, public_key, secret, rate_limit_max } = webhook;
   const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
