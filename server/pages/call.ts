@@ -110,6 +110,7 @@ function refused(problem: Problem): Invalid | Problem {
   return { kind: 'invalid', errors };
 }
 
+/** Members of `invalid_request`. */
 interface InvalidMembers {
   errors: { pointer?: string; parameter?: string; detail: string }[];
   errors_omitted?: number;

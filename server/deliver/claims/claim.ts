@@ -27,8 +27,11 @@ interface ClaimRequest {
   leaseSeconds: number;
   /** How long to wait when no delivery can be claimed. */
   waitSeconds: number;
+  /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
+  /** Receipts to acknowledge before the claim. */
   ack: readonly string[];
+  /** Deliveries to refuse before the claim. */
   nack: readonly (Refusal & { receipt: string })[];
 }
 
@@ -44,6 +47,7 @@ interface ClaimParts extends RoundParts {
   waiting: WaitingClaims;
   settlements: ReturnType<typeof createSettle>;
   onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
+  /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
   /** Null: nothing is traced. */
   spans: Pick<Spans, 'delivered'> | null;

@@ -34,7 +34,9 @@ export interface FilterFailed {
   events: number;
   /** Number of them on which the filter took too long or ended its thread. */
   slow: number;
+  /** Reason of the last failure. */
   reason: string;
+  /** True when the filter does not compile. */
   broken: boolean;
 }
 
@@ -105,8 +107,10 @@ export function bytesOf(claimed: readonly Claimed[]): number {
 }
 
 interface JudgedSlice {
+  /** In the order of the claim. */
   passedIds: string[];
   excludedIds: string[];
+  /** Webhook of the last delivery with a verdict. */
   lastWebhookId: string | null;
   isWhole: boolean;
 }

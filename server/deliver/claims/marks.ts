@@ -38,7 +38,9 @@ interface Mark {
 }
 
 interface MarksOfAgent {
+  /** By the number of the cell. */
   readonly cells: Map<number, Mark>;
+  /** The cell that the last claim ended in. */
   lastCell: number | null;
 }
 
@@ -127,6 +129,7 @@ export function lastInRound(claimed: readonly Claimed[]): string | null {
   return claimed.reduce<Claimed | null>((a, b) => (a !== null && a.place > b.place ? a : b), null)?.webhookId ?? null;
 }
 
+/** The days from that of one time to that of another, both in Unix milliseconds. */
 function daysOf(fromMs: number, toMs: number): Days {
   return { from: startOfDay(fromMs), to: startOfDay(toMs + DAY_MS) };
 }

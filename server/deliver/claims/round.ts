@@ -18,6 +18,7 @@ import { bytesOf, claimFiltered, type FilterParts } from './filtered.ts';
 import { type ClaimMarks, lastInRound } from './marks.ts';
 
 export interface RoundParts extends FilterParts {
+  /** Whose deliveries are claimed in turn. */
   cells: Pick<CellList, 'all'>;
   marks: ClaimMarks;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;

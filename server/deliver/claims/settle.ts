@@ -26,6 +26,7 @@ interface SettleParts {
   /** Called when an agent with `max_leased` may claim again, or a delivery is no longer held by another one with its key. */
   freed: (agentId: string) => void;
   onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
+  /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 

@@ -31,6 +31,7 @@ interface WaitingClaim {
 interface ClaimsOfAgent {
   /** The agent has `max_leased`, or is paused: its claims are woken only after a query has shown that it may claim. */
   isLimited: boolean;
+  /** Each is called when its claim is woken. */
   readonly wakes: Set<() => void>;
 }
 
@@ -60,6 +61,7 @@ export class WaitingClaims {
     this.#marks = marks;
   }
 
+  /** Number of waiting claims. */
   get size(): number {
     return this.#size;
   }
@@ -105,6 +107,7 @@ export class WaitingClaims {
     if (this.#agents.size > 0 && !this.#isAway) this.#concerned.add(id);
   }
 
+  /** Any agent may have work. */
   concernsAll(): void {
     if (this.#agents.size > 0) this.#lookWithin(GAP_MS + GAP_MS_PER_AGENT * this.#agents.size);
   }

@@ -91,6 +91,7 @@ export class DeliveryApi {
     return this.#nacks.add(receipt, { reason: verdict.reason, delay_seconds: verdict.delaySeconds });
   }
 
+  /** Extends the lease to `seconds` from now. */
   extend(receipt: string, seconds: number): Promise<Outcome> {
     return this.#extensions.add(receipt, { lease_seconds: seconds });
   }

@@ -70,6 +70,7 @@ interface ApiCall {
   method: Method;
   /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
+  /** Sent in the Authorization header only. */
   token: string;
   body?: object;
   /** A successful answer is bytes: `document` is a Buffer. */
@@ -80,15 +81,18 @@ interface ApiCall {
   onEvents?: (chunk: Buffer) => void;
   /** A request without a response in this time fails with ETIMEDOUT. */
   timeoutMs: number;
+  /** Cancels the request, which then fails. */
   signal: AbortSignal;
 }
 
 export interface ApiClient {
+  /** Base address of the calls, as shown in messages. */
   base: string;
   /** Never rejects. */
   send: (call: ApiCall) => Promise<Answer>;
   /** Says how to install the client of the server; null unless the last answer came from another release, which may not know the request. */
   update: (status: number) => string | null;
+  /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
 
@@ -139,6 +143,7 @@ export function openApiClient(url: URL, socketPath?: string): ApiClient {
   return { base, send, update, close: () => agent.destroy() };
 }
 
+/** Null: it is not JSON. */
 function jsonOf(whole: Buffer): unknown {
   try {
     return JSON.parse(whole.toString('utf8'));
@@ -151,9 +156,11 @@ function fault(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
 }
 
+/** Delay between attempts without Retry-After. */
 const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };
 
 interface Repetition {
+  /** Address of the requests, for messages. */
   base: string;
   /** Maximum attempts that end in a lost connection or a 5xx, including the first. */
   attemptsMax: number;

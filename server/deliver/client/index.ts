@@ -25,6 +25,7 @@ export {
 export { WeirError, type WeirErrorCode } from './http.ts';
 export type { AgentNotice, Notify, RunCounts, RunOptions } from './options.ts';
 
+/** The agent, as `GET /api/v1/agent/me` returns it. */
 export interface AgentStatus {
   readonly id: string;
   readonly name: string;

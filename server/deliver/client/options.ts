@@ -27,6 +27,7 @@ export interface RunOptions {
 export interface RunCounts {
   /** Without those that were released before their work began. */
   claimed: number;
+  /** Acknowledged. */
   done: number;
   /** Returned: delivered again, or moved to the dead letters. */
   failed: number;
@@ -43,6 +44,7 @@ const ranges = {
   drainSeconds: [0, 86_400],
 } as const;
 
+/** Adds the defaults, also for members that are undefined. Throws RangeError when a number is outside of its range. */
 export function completeOptions({
   concurrency = 1,
   leaseSeconds = 60,

@@ -18,6 +18,7 @@ export class Pace {
     this.#slots = slots;
   }
 
+  /** @param running number of handlers that run already */
   began(running: number): void {
     if (running === 0) this.#leftMs = performance.now();
   }

@@ -31,7 +31,9 @@ export class Run {
   readonly #options: CompleteOptions;
   readonly #shop: Shop;
   readonly #pace: Pace;
+  /** Ends claims. */
   readonly #stop = new AbortController();
+  /** Ends every request. */
   readonly #cut = new AbortController();
   /** All work that was claimed and is not settled: it waits for a slot, runs in one, or is being settled. */
   readonly #unsettled = new Set<Work>();
@@ -77,6 +79,7 @@ export class Run {
     return counts;
   }
 
+  /** Resolves when work has ended or is settled, or when the run is to stop. */
   #change(): Promise<void> {
     return new Promise((resolve) => {
       this.#changed = resolve;
@@ -143,6 +146,7 @@ export class Run {
     this.#fillSlots();
   }
 
+  /** Begins the work that waits, as far as slots are free. After a stop it is released. */
   #fillSlots(): void {
     while (this.#waiting.length > 0 && (this.#stop.signal.aborted || this.#running.size < this.#options.concurrency)) {
       const work = this.#waiting.shift()!;
@@ -217,6 +221,7 @@ export class Run {
     this.#timers.push(setTimeout(abandon, HANDLER_GRACE_MS));
   }
 
+  /** Records a failure after which nothing can be settled. */
   #fail(error: unknown): void {
     this.#failure ??= error;
     this.#cutOff(error);

@@ -31,6 +31,7 @@ interface AgentCall<T> {
   path: string;
   /** Sent by POST; without it the call is a GET. */
   body?: object;
+  /** How long the server may wait before it answers. */
   waitSeconds?: number;
   /** Undefined: not the document of the API. */
   understand: (document: object) => T | undefined;

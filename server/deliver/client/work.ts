@@ -44,6 +44,7 @@ export class Work implements DeliveryWork {
   #onSettled = () => {};
   #abandoned = () => {};
   #controller: AbortController | null = null;
+  /** Why the handler was asked to stop. */
   #stopped: { reason: unknown } | null = null;
 
   constructor(claimed: ClaimedDelivery, shop: Shop) {
@@ -61,11 +62,13 @@ export class Work implements DeliveryWork {
     return this.#controller.signal;
   }
 
+  /** Asks the handler to stop. The first reason counts. */
   stop(reason: unknown): void {
     this.#stopped ??= { reason };
     this.#controller?.abort(reason);
   }
 
+  /** Ends the wait for the handler. */
   abandon(): void {
     this.#abandoned();
   }
@@ -141,6 +144,7 @@ export class Work implements DeliveryWork {
     return outcome;
   }
 
+  /** The first verdict counts. */
   #settleOnce(verdict: Verdict): Promise<Outcome> {
     this.#settling ??= this.#send(verdict).finally(() => this.#onSettled());
     return this.#settling;
@@ -174,6 +178,7 @@ export class Work implements DeliveryWork {
   }
 }
 
+/** Throws WeirError `closed` when the outcome is unknown. */
 function settlementOf(outcome: Outcome): Settlement {
   if (outcome !== 'stopped') return outcome;
   throw new WeirError(

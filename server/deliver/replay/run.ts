@@ -29,7 +29,9 @@ interface JobParts {
   /** A job takes two connections: one for the lock, one for its batches. */
   database: Database;
   log: (...line: Parameters<Log>) => void;
+  /** REPLAY_DELIVERIES_PER_SECOND */
   perSecond: () => number;
+  /** Called with the events of each committed batch. */
   onReplayed: (events: number) => void;
 }
 
@@ -110,6 +112,7 @@ async function runBatch(query: Query, id: string, sliceEnd: string | null): Prom
   return batch;
 }
 
+/** The filters were validated when the job was created. */
 function scopeOf(given: Record<string, string>): JobScope {
   const { filter, span } = eventFilterOf(eventCountQuery.parse(given), null, null);
   return { filter, from: span.from };

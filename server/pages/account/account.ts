@@ -85,6 +85,7 @@ export function browserName(userAgent: string): string {
   return system === undefined ? browser : `${browser} on ${system}`;
 }
 
+/** Lifetimes offered by the form, in days. */
 const lifetimes: readonly (readonly [string, string])[] = [
   ['7', '7 days'],
   ['30', '30 days'],

@@ -113,6 +113,7 @@ const NO_CHANGE = new Set(['webhook.test']);
 export interface Change {
   at: string;
   text: string;
+  /** Where the requests or deliveries of the time are listed. */
   href: string;
 }
 

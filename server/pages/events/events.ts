@@ -173,6 +173,7 @@ function listFilters(query: URLSearchParams) {
   return given.success && Object.keys(given.data).length > 0 ? given.data : null;
 }
 
+/** Header fields, those of the sender before the common ones. */
 function sendersFirst(headers: Record<string, string>): [string, string][] {
   const all = Object.entries(headers);
   const isOwn = ([name]: [string, string]) => name.startsWith('x-') && !name.startsWith('x-forwarded');
@@ -197,6 +198,7 @@ async function typesOf(call: Call, webhookId: string | undefined, events: readon
   return [...new Set([...types, ...starts.filter((start, at) => starts.indexOf(start) !== at)])].sort();
 }
 
+/** Number of matching events; null if it is not known now. */
 async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   const counted = await call('countEvents', { query });
   return counted.kind === 'done' ? counted.body : null;

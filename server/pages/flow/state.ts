@@ -16,6 +16,7 @@ const FAILING_MS = 1_800_000;
 const FAILED_SHARE_MIN = 0.1;
 const ATTEMPTS_MIN = 20;
 
+/** Attempts in the quarters of an hour that began in a time. */
 function attemptsIn({ quarters = [] }: Activity, spanMs: number, nowMs: number) {
   const recent = quarters.filter(({ at }) => nowMs - Date.parse(at) < spanMs);
   const sum = (name: 'acknowledged' | 'failed') => recent.reduce((total, one) => total + one[name], 0);

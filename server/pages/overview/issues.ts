@@ -30,6 +30,7 @@ function shownIssue(issue: Issue) {
   };
 }
 
+/** Sorts stably: the worst first. */
 export function worstFirst(issues: readonly Issue[]) {
   return issues.map(shownIssue).sort((one, other) => rank(other) - rank(one));
 }

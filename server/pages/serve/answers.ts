@@ -29,7 +29,9 @@ export interface PageAnswerParts {
   client: ClientPackage;
   notices: Notices;
   settings: Settings;
+  /** The last minutes, for outages. */
   history: History;
+  /** Counts open issues for the navigation. */
   countIssues: () => Promise<number>;
 }
 
@@ -44,6 +46,7 @@ export class PageAnswers {
     this.#securityHeaders = securityHeaders(parts.settings);
   }
 
+  /** What is not available at present. */
   get outages() {
     return outagesOf(this.#parts.history.latest);
   }

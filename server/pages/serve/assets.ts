@@ -77,6 +77,7 @@ export class Assets {
     return this.#paths.get(name)!;
   }
 
+  /** GET /assets/:name */
   readonly serve = async (exchange: Exchange): Promise<void> => {
     const asset = this.#byPath.get(exchange.parameters[0]!);
     if (asset === undefined) return exchange.problem(problem('not_found'));

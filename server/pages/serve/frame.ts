@@ -6,6 +6,7 @@ export const usualAppearance = { theme: 'system', density: 'comfortable' };
 type Appearance = typeof usualAppearance;
 
 interface Frame extends Appearance {
+  /** Open issues. */
   issues: number;
   /** Text before the title of a page; '' without problems. */
   badge: string;

@@ -23,6 +23,7 @@ type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
 const FLOW_AGENTS = 10;
+/** Subscribed agents by name on the tab Settings. */
 const AGENTS_SHOWN = 100;
 
 /** What each tab shows besides the webhook itself. */
@@ -140,6 +141,7 @@ function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reaso
   return all.map(([status, title, name]) => ({ status, title, count: sum[name] })).filter(({ count }) => count > 0);
 }
 
+/** Requests of the last minutes by the secret that verified them. */
 function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number) {
   return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, accepted + duplicates - old) };
 }

@@ -25,6 +25,7 @@ interface ShownBody {
   text: string;
   /** Escaped HTML, for the view tree. */
   tree: string | null;
+  /** The fields, for the view form. */
   form: FormFields | null;
   /** Null when the whole body is shown, or the view says what is missing. */
   shownBytes: number | null;
@@ -113,6 +114,7 @@ function wholeCharacters(bytes: Buffer): Buffer {
   return bytes.length - end + 1 < characterBytes ? bytes.subarray(0, end - 1) : bytes;
 }
 
+/** Formats bytes sixteen a line: offset, hex, and printable ASCII. */
 function hexDump(bytes: Uint8Array): string {
   const lines: string[] = [];
   for (let at = 0; at < bytes.length; at += 16) {
@@ -130,6 +132,7 @@ const VALUE_CHARACTERS_MAX = 16_384;
 
 interface FormFields {
   fields: { name: string; value: string }[];
+  /** Fields that are not shown. */
   more: number;
 }
 
@@ -155,7 +158,7 @@ const xmlPart = /<!--[\s\S]*?(?:-->|$)|<!\[CDATA\[[\s\S]*?(?:\]\]>|$)|<[^>]*(?:>
 
 /**
  * Indents XML: each tag on a line of its own, an element with nothing but text on one. Text that is not XML is only broken at its angle
- * brackets.
+ * brackets. Linear in the length: a comment or CDATA section without an end is text up to the end.
  */
 export function prettyXml(text: string): string {
   const parts = [...text.matchAll(xmlPart)].map(([part]) => part.trim()).filter((part) => part !== '');
