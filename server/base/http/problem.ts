@@ -28,7 +28,10 @@ export function problemLater(code: ProblemCode, retryAfterSeconds: number): Prob
   return { kind: 'problem', code, retryAfterSeconds };
 }
 
-/** A field that its schema alone cannot validate. @param pointer RFC 6901, e.g. `/password` */
+/**
+ * A field that its schema alone cannot validate.
+ * @param pointer RFC 6901, e.g. `/password`
+ */
 export function invalid(pointer: string, detail: string): Problem {
   return problem('invalid_request', undefined, { errors: [{ pointer, detail }] });
 }

@@ -162,7 +162,11 @@ export class Spans {
     return { traceId: exchange.traceId, spanId, parentSpanId: spanIdOf(parent), webhook, commit: null };
   }
 
-  /** An agent gets a delivery. @param startMs Unix milliseconds, when its claim began @returns `traceparent` for the work on it */
+  /**
+   * An agent gets a delivery.
+   * @param startMs Unix milliseconds, when its claim began
+   * @returns `traceparent` for the work on it
+   */
   delivered({ id, attempt, event }: TracedDelivery, agentId: string, startMs: number): string {
     const hex = event.id.replaceAll('-', '');
     const parent = traceparentOf(event.headers.traceparent);

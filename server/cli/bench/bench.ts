@@ -104,7 +104,10 @@ function parseWorkers(given: string): number[] {
   throw new InvalidArgumentError('Give each number once, e.g. 1,2,4.');
 }
 
-/** Rejects with AbortError when `stop` aborts. Before the promise settles, all started processes have ended and the folder is removed. */
+/**
+ * Measures each number of processes and reports each run when it is complete. Rejects with AbortError when `stop` aborts. In every case,
+ * all started processes have ended and the folder is removed before the promise settles.
+ */
 async function measureCurve(
   order: CurveOrder,
   given: CommandIo,

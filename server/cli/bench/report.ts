@@ -4,7 +4,9 @@ import { faultsOf, type Run } from '../../operate/load/run.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 
 export interface CurveOrder {
+  /** Numbers of serving processes, in measuring order. */
   workers: readonly number[];
+  /** Length of one measured window. */
   seconds: number;
   bodyBytes: number;
   connections: number;
@@ -164,7 +166,10 @@ export function drawBars(runs: readonly Point[]): string {
 
 const [BAR_PIXELS, LEFT, TOP, LINE] = [480, 60, 40, 24];
 
-/** The same bars as an SVG document that needs no style sheet, script or font of others. @param caption of the conditions, one line */
+/**
+ * The same bars as an SVG document that needs no style sheet, script or font of others.
+ * @param caption of the conditions, one line
+ */
 export function drawSvg(runs: readonly Point[], caption: string): string {
   const points = sorted(runs);
   const most = Math.max(...points.map((point) => point.requests_per_second), 1);

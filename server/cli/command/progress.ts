@@ -5,7 +5,10 @@ import { visibleLine } from '../../base/telemetry/visible.ts';
 
 type Bar = Pick<SingleBar, 'start' | 'update' | 'stop'>;
 
-/** Draws nothing in a pipe. @param format cli-progress format, such as `{bar} {value}/{total}` */
+/**
+ * Draws nothing in a pipe.
+ * @param format cli-progress format, such as `{bar} {value}/{total}`
+ */
 export function openBar(format: string, stderr: CommandIo['stderr']): Bar {
   if (stderr.isTTY !== true) return { start: () => {}, update: () => {}, stop: () => {} };
   // The command handles Ctrl-C itself, because it prints a summary.
@@ -36,7 +39,10 @@ export function showBenchProgress(phases: number, phaseSeconds: number, stderr: 
   };
 }
 
-/** A bar over the tables of a backup. @param title printed in a pipe, once */
+/**
+ * A bar over the tables of a backup.
+ * @param title printed in a pipe, once
+ */
 export function showTableProgress(title: string, stderr: CommandIo['stderr']) {
   const bar = openBar('{bar} {percentage}%, {duration_formatted}, {table}', stderr);
   const inPipe = (line: string) => stderr.isTTY !== true && printLine({ stderr }, line);

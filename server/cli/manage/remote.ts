@@ -76,7 +76,11 @@ export async function readToken(
   throw new CommandError(`${where} is not an API token (wu_…); create one: weir token add --email E --name listen`, 2);
 }
 
-/** Calls operations over HTTP. @param token '': the client needs none @param timeoutMs long enough for a long search */
+/**
+ * Calls operations over HTTP.
+ * @param token '': the client needs none
+ * @param timeoutMs long enough for a long search
+ */
 export function callOver(
   client: ApiClient,
   token: string,

@@ -104,7 +104,10 @@ function readGithubExamples(): Payload[] {
   );
 }
 
-/** Signs each request by the scheme of a sender, with its own id and the time of the request. @param key the secret, or the private key in PEM */
+/**
+ * Signs each request by the scheme of a sender, with its own id and the time of the request.
+ * @param key the secret, or the private key in PEM
+ */
 export function signed(payload: Payload, definition: SchemeDefinition, key: Buffer, url: string): SignedPayload {
   const { body } = payload;
   return {

@@ -148,7 +148,10 @@ function parseHeaderName(given: string): string {
 /** Shorter waits are not reported. */
 const WAIT_SHOWN_MS = 1_000;
 
-/** A bar; in a pipe one line, about the first wait. @param count number of requests to send */
+/**
+ * A bar; in a pipe one line, about the first wait.
+ * @param count number of requests to send
+ */
 function showSendProgress(count: number, stderr: CommandIo['stderr']): SendWatcher & { stop: () => void } {
   const bar = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
   bar.start(count, 0, { note: '' });

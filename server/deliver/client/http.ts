@@ -96,7 +96,10 @@ export interface ApiClient {
   close: () => void;
 }
 
-/** @param url base URL of the API; may have a path @param socketPath connects to this Unix socket instead */
+/**
+ * @param url base URL of the API; may have a path
+ * @param socketPath connects to this Unix socket instead
+ */
 export function openApiClient(url: URL, socketPath?: string): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;

@@ -83,7 +83,10 @@ export function errorShare(counts: HistoryCounts): string {
 
 const OUTAGES_MAX = '20';
 
-/** Reads the newest outages since a time; none when they cannot be read. @param fromMs Unix milliseconds. */
+/**
+ * Reads the newest outages since a time; none when they cannot be read.
+ * @param fromMs Unix milliseconds.
+ */
 export async function readOutagesSince(call: Call, fromMs: number): Promise<Outage[]> {
   const query = { from: new Date(fromMs).toISOString(), limit: OUTAGES_MAX };
   return (await partOf(call('listOutages', { query })))?.items ?? [];
@@ -117,7 +120,10 @@ export interface Change {
   href: string;
 }
 
-/** Reads the newest changes since a time; none for users who may not read them. @param targetId null: of all webhooks and agents */
+/**
+ * Reads the newest changes since a time; none for users who may not read them.
+ * @param targetId null: of all webhooks and agents
+ */
 export async function readChanges(call: Call, fromMs: number, targetId: string | null): Promise<Change[]> {
   const from = new Date(fromMs).toISOString();
   const lists = await Promise.all(
@@ -140,7 +146,10 @@ export async function readChanges(call: Call, fromMs: number, targetId: string |
     );
 }
 
-/** Where they are in a chart: shares of its width, from 0 to 1. @param times Unix milliseconds of the first and the last point */
+/**
+ * Where they are in a chart: shares of its width, from 0 to 1.
+ * @param times Unix milliseconds of the first and the last point
+ */
 export function marksOf(changes: readonly Change[], [first, last]: [number, number]) {
   return changes.flatMap(({ at, text }) => {
     const share = (Date.parse(at) - first) / (last - first);

@@ -152,7 +152,10 @@ export function receivingLamps(webhooks: readonly FlowWebhook[], issues: readonl
   ];
 }
 
-/** The lamp of an agent. @param does undefined: its activity could not be read */
+/**
+ * The lamp of an agent.
+ * @param does undefined: its activity could not be read
+ */
 export function agentLamp(
   { id, name }: { id: string; name: string },
   does: Awaited<ReturnType<typeof agentActivity>>[string] | undefined,
@@ -201,7 +204,10 @@ export function noAgentLamp(webhookId: string): Lamp {
   return { id: 'agents', name: 'Agents', href: null, tone: '', text: 'None is subscribed', causes };
 }
 
-/** The first lamp that is red, else the first that is yellow, is open. @param isRead false: what is wrong could not be read */
+/**
+ * The first lamp that is red, else the first that is yellow, is open.
+ * @param isRead false: what is wrong could not be read
+ */
 export function flowOf(lamps: readonly Lamp[], isRead: boolean) {
   const first = lamps.find(({ tone }) => tone === 'bad') ?? lamps.find(({ tone }) => tone === 'warn');
   if (first !== undefined) {

@@ -217,8 +217,9 @@ async function readConfiguration(io: CommandIo, path: string): Promise<Configura
 }
 
 /**
- * The secret of a reference, without one line end at its end.
- * @param path of the configuration @param whose for messages. Throws CommandError.
+ * The secret of a reference, without one line end at its end. Throws CommandError.
+ * @param path of the configuration
+ * @param whose for messages
  */
 async function resolveReference(io: CommandIo, path: string, of: Reference, whose: string): Promise<string> {
   if ('env' in of) {

@@ -58,7 +58,10 @@ function documentOf({ webhooks, agents }: Current): object {
   };
 }
 
-/** The document as YAML, with the names of subscribed webhooks as comments. @param apiUrl of the Weir that it describes */
+/**
+ * The document as YAML, with the names of subscribed webhooks as comments.
+ * @param apiUrl of the Weir that it describes
+ */
 function yamlOf(content: object, { webhooks }: Current, apiUrl: string): string {
   const document = new Document(content);
   document.commentBefore = ` yaml-language-server: $schema=${apiUrl}/api/v1/configuration/schema.json\n Apply changes with: weir apply -f FILE`;

@@ -37,7 +37,10 @@ export interface WebhookParts extends ChangeParts {
 /** `secret` is set if it was generated; it is returned only here. */
 type WithSecret = WebhookRecord & { secret?: string };
 
-/** The changer of webhooks: for their own operations and for moves between cells. @param actor author of the changes */
+/**
+ * The changer of webhooks: for their own operations and for moves between cells.
+ * @param actor author of the changes
+ */
 export function webhookChanger(parts: ChangeParts, actor: Actor): Changer<WebhookRecord> {
   return new Changer(parts, actor, {
     name: 'webhook',

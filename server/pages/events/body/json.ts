@@ -37,7 +37,10 @@ export function validJson(bytes: Uint8Array): string | null {
   return jsonFault(bytes) === null ? jsonText(bytes) : null;
 }
 
-/** Like prettyJson. @param json valid JSON */
+/**
+ * Like prettyJson.
+ * @param json valid JSON
+ */
 export function formatted(json: string, charactersMax: number): Pretty {
   let out = '';
   let depth = 0;

@@ -93,7 +93,10 @@ export interface RejectionGroup {
 /** Groups of one webhook or agent: those who choose headers or reasons could make as many as rejections or dead letters are read. */
 const GROUPS_MAX = 100;
 
-/** Groups the rejections of these webhooks that are kept since a time and were not accepted: the largest, up to GROUPS_MAX of each. @param sinceMs Unix milliseconds. */
+/**
+ * Groups the rejections of these webhooks that are kept since a time and were not accepted: the largest, up to GROUPS_MAX of each.
+ * @param sinceMs Unix milliseconds.
+ */
 export async function readRejectionGroups(
   { query }: Pick<Database, 'query'>,
   webhookIds: readonly string[],
