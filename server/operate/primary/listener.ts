@@ -14,7 +14,7 @@ interface ListenerParts {
   revive: () => Promise<void>;
 }
 
-/** The listener of the primary. @param parts.revive restarts an embedded server that was killed */
+/** The listener of the primary. `revive` restarts an embedded server that was killed. */
 export function createListener(
   { conninfo, cells, log, spool, revive }: ListenerParts,
   members: Members,

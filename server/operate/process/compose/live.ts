@@ -20,10 +20,7 @@ const ISSUES_EVERY_MS = 15_000;
 const COUNT_VALID_MS = 1_000;
 const COUNTED_MAX = 1_000;
 
-/**
- * @param past the last minutes, as the primary knows them.
- * @param ingest why commits fail.
- */
+/** `history`: the last minutes, as the primary knows them. `commitFailure` says why commits fail. */
 export function composeLive(
   { settings, conninfo, metrics, database, cells, limiter, spoolFolder, history: past }: Base,
   { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,

@@ -35,8 +35,8 @@ import type { PageTable } from '../routes.ts';
 import type { ComposedPeople } from './people.ts';
 
 /**
- * @param base its `judge` evaluates filters; claims have their own.
- * @param live the last minutes, for outages and the status, and the number of open issues.
+ * `judge` evaluates the filters of pages; claims have their own. `history`: the last minutes, for outages and the status. `countIssues`:
+ * the number of open issues.
  * @param build folder of the build
  */
 export function composePages(
