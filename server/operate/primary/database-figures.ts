@@ -38,6 +38,7 @@ const AGAIN_PATIENCE_MS = 50;
 /**
  * Returns a function that resolves with the latest figures within AGAIN_PATIENCE_MS; with null before the first successful read, which it
  * awaits for PATIENCE_MS.
+ * @param nowMs monotonic clock, in milliseconds
  */
 export function figureReader(cells: Pick<CellList, 'all'>, nowMs = () => performance.now()) {
   let newest: DatabaseFigures | null = null;

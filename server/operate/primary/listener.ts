@@ -37,8 +37,9 @@ export function createListener(
 const PAUSE = { firstMs: 1_000, maxMs: 15_000 };
 
 /**
- * Returns a function that starts an embedded server that has ended again: with longer pauses after each failure, and one line in the log for
- * each reason. It never rejects, and does nothing a moment after a failure.
+ * Returns a function that starts an embedded server that has ended again: with longer pauses after each failure, and one line in the log
+ * for each reason. It never rejects, and does nothing a moment after a failure.
+ * @param revive does nothing while the server runs
  */
 export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => performance.now()) {
   let failures = 0;

@@ -49,6 +49,7 @@ export function savedWebhooks({ dataDir, keys, database, ageMaxMs, nowMs, onFail
   let saving: Promise<void> | null = null;
   let renewing: NodeJS.Timeout | undefined;
 
+  /** Some webhook changed, or may have: writes a new copy soon. */
   function save(): void {
     isChanged = true;
     if (signal.aborted) return;

@@ -195,6 +195,7 @@ export function spoolDrain({ folder, cells, retentionDays, log }: SpoolDrainPart
 
   return {
     total,
+    /** The schema must be that of this release. */
     start() {
       watching = watchFolder();
     },

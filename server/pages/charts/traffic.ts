@@ -98,8 +98,8 @@ export function isFelt({ refused, spooled }: Outage): boolean {
 }
 
 /**
- * Shares of the width of a chart that outages take, from 0 to 1. One after the last point is at the right edge.
- * @param times Unix milliseconds of the first and the last point
+ * Shares of the width of a chart that outages take, from 0 to 1. One after the last point is at the right edge. `first` and `last`: Unix
+ * milliseconds of the first and the last point.
  */
 export function bandsOf(outages: readonly Outage[], [first, last]: [number, number]): { from: number; to: number }[] {
   const share = (iso: string) => Math.min(1, Math.max(0, (Date.parse(iso) - first) / (last - first)));
@@ -146,10 +146,7 @@ export async function readChanges(call: Call, fromMs: number, targetId: string |
     );
 }
 
-/**
- * Where they are in a chart: shares of its width, from 0 to 1.
- * @param times Unix milliseconds of the first and the last point
- */
+/** Where changes are in a chart: shares of its width, from 0 to 1. `first` and `last`: Unix milliseconds of the first and the last point. */
 export function marksOf(changes: readonly Change[], [first, last]: [number, number]) {
   return changes.flatMap(({ at, text }) => {
     const share = (Date.parse(at) - first) / (last - first);
