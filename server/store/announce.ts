@@ -2,7 +2,6 @@
 import { APPLIED_CHANNEL, LISTENER_NAME } from './connect/listen.ts';
 import type { DatabasePool } from './connect/pool.ts';
 
-/** A primary that does not confirm in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;
 
 export class Changes {
@@ -16,10 +15,9 @@ export class Changes {
   }
 
   /**
-   * Runs `work`, copies its change to the cells that answer, and waits for the confirmations. Rejects with DatabaseUnavailable, before `work`
-   * runs, when they could not be received.
+   * Runs `work`, copies its change to the cells that answer, and waits for the confirmations. Rejects with DatabaseUnavailable, before `work`.
    * @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`.
-   * @param changed returns false for a result that means that nothing changed: then no notification is awaited.
+   * @param changed false for a result that means that nothing changed.
    */
   announced<T>(payload: string, work: () => Promise<T>, changed: (result: T) => boolean = () => true): Promise<T> {
     let applied = 0;

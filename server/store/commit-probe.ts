@@ -1,15 +1,12 @@
 /**
- * Tests whether an event could be committed now, without storing anything.
- *
- * The probe inserts a row of PROBE_BYTES into `events` and a finished one into `deliveries` in a subtransaction, which is rolled back. The outer
- * transaction then has a transaction id, so its commit is flushed to disk (and waits for synchronous standbys). The probe therefore
- * fails for every cause that makes a COPY fail: a read-only session or standby, a missing partition of either table, a lock, the
- * trigger, a full disk (at once, since the row is larger than a page), a commit that does not complete. It takes 2.1 ms, at most once in 5
- * seconds and while readyz is requested and nothing is committed. bench/NOTES.md has the alternatives, which detect fewer causes.
+ * Tests whether an event could be committed now, without storing anything: a row of each table is inserted in a subtransaction that is rolled
+ * back.
+ * The outer transaction has an id, so its commit is flushed. So the probe fails for every cause that makes a COPY fail: a read-only session, a
+ * missing partition, a lock, the trigger, a full disk, a commit that does not complete. It takes 2.1 ms, at most once in 5 seconds while nothing
+ * is committed (bench/NOTES.md).
  */
-import type { Database } from './connect/pool.ts';
+import type { Queries } from './connect/pool.ts';
 
-/** Why an event cannot be committed. */
 export interface CommitFailure {
   /** Null: the server did not answer in time, or the connection is lost. */
   sqlState: string | null;
@@ -23,11 +20,7 @@ const PROBE_BYTES = 8_192;
 const LOCK_TIMEOUT_MS = 700;
 
 /** Rejects like the commit of an event that arrives at `receivedAtMs` (Unix milliseconds). @param timeoutMs default: that of a query */
-export async function probeCommit(
-  database: Pick<Database, 'query'>,
-  receivedAtMs: number,
-  timeoutMs?: number,
-): Promise<void> {
+export async function probeCommit(database: Queries, receivedAtMs: number, timeoutMs?: number): Promise<void> {
   const at = `'${new Date(receivedAtMs).toISOString()}'`;
   const nilId = `'00000000-0000-0000-0000-000000000000'`;
   await database.query({

@@ -1,7 +1,4 @@
-/**
- * In-memory cache of one small table for the hot path: a cached row needs no query. LISTEN/NOTIFY keeps the cache current
- * (see connect/listen.ts). A process that got no heartbeat from its primary for a second rechecks rows before use.
- */
+/** Cache of one small table for the hot path, kept current by LISTEN/NOTIFY. Without a heartbeat of the primary, rows are rechecked before use. */
 import { isUuid } from './ids.ts';
 
 /** Reads the rows with these ids (null: the newest rows), at most `rowsMax`; unknown ids are omitted. Rejects on failure. */
@@ -26,10 +23,7 @@ const PRELOADED_MAX = 20_000;
 /** Rows of one query of `readAhead`. The event loop takes them at once, so they are few. */
 const PART_ROWS = 100;
 const UUID_CHARS = 36;
-/**
- * Rows in memory. Beyond it, each request for another row is a query, and evicts one: with requests for one row more than fit, each in turn, each
- * request is a query. So 100,000 webhooks fit with room to spare. A webhook takes 1.5 to 2 KB (bench/NOTES.md).
- */
+/** Rows in memory, 1.5 to 2 KB each (bench/NOTES.md). With one row more than fit, asked for in turn, each request is a query. */
 export const ROWS_MAX = 200_000;
 /** Ids that do not exist are cached separately, so that a flood of them evicts no row. */
 const ABSENT_MAX = 10_000;
@@ -52,8 +46,7 @@ export class Directory<Row extends { readonly id: string }> {
   #unansweredAtMs: number | null = null;
 
   /**
-   * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed. A
-   * change that was not announced to this process is then not applied.
+   * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed
    * @param readIds for `readAhead`: ids joined by commas, those that are needed first at the beginning
    */
   constructor(
@@ -78,10 +71,7 @@ export class Directory<Row extends { readonly id: string }> {
     else for (const row of unchanged) this.#keep(row.id, row);
   }
 
-  /**
-   * Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups of rows that are not in memory do not wait for
-   * it. Rejects on failure.
-   */
+  /** Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups do not wait for it. Rejects on failure. */
   async readAhead(): Promise<void> {
     if (this.#rows.size < PRELOADED_MAX) return;
     const ids = await this.#readIds(ROWS_MAX);
@@ -101,7 +91,6 @@ export class Directory<Row extends { readonly id: string }> {
     for (const row of rows) this.#remember(row, Number.NEGATIVE_INFINITY, 'perhaps');
   }
 
-  /** Number of cached rows. */
   get size(): number {
     return this.#rows.size;
   }
@@ -112,8 +101,7 @@ export class Directory<Row extends { readonly id: string }> {
   }
 
   /**
-   * Returns the current row, or null if it does not exist. Returns a promise if a query is needed; it resolves to undefined if the query
-   * fails.
+   * Returns the current row, or null if it does not exist; a promise if a query is needed, which resolves to undefined if the query fails.
    * @param id a UUID in lower case; for any other text no row exists.
    */
   find(id: string, nowMs: number): Row | null | Promise<Row | null | undefined> {
@@ -130,7 +118,6 @@ export class Directory<Row extends { readonly id: string }> {
     return this.#load(id).catch(() => undefined);
   }
 
-  /** Marks a row as changed and reads it again. Resolves when the new state is cached. */
   async invalidate(id: string): Promise<void> {
     for (const { changed } of this.#preloads) changed.add(id);
     const entry = this.#rows.get(id);

@@ -3,10 +3,8 @@
 const uuidShape = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * Turns 16 random bytes into a UUIDv7 in place and returns them.
- *
- * The 12 bits after the version are the number of the cell of an event (see cells/), 0 for home; ids of early releases have random bits there.
- * 62 random bits remain: with 1,000 events in every millisecond of a year, two ids are equal with a probability of 0.3 %.
+ * Turns 16 random bytes into a UUIDv7 in place and returns them. The 12 bits after the version are the number of the cell of an event, 0 for
+ * home. Of 1,000 events in every millisecond of a year, two ids are equal with a probability of 0.3 %.
  * @param nowMs Unix time in milliseconds; becomes the first 48 bits.
  */
 export function uuidv7(nowMs: number, random: Uint8Array, cell = 0): Uint8Array {
@@ -51,7 +49,6 @@ export function isUuid(text: string): boolean {
 /** The clocks of two machines differ by less: the time in an id is that of the machine that received the event. */
 export const CLOCKS_APART_MS = 600_000;
 
-/** Unix milliseconds encoded in a UUIDv7. */
 export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
 }

@@ -1,21 +1,16 @@
 /**
- * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file creates the
- * whole schema.
- *
- * A change of a table waits for every transaction that has read it, such as a backup, and ingest waits behind the change. So a try waits
- * briefly; then it is rolled back, all its locks are released, and the migration is tried again after a pause.
+ * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. A change of a table waits for
+ * every transaction that has read it, such as a backup, and ingest waits behind the change. So a try waits briefly, is rolled back, and is
+ * repeated after a pause.
  */
-
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../base/command/name.ts';
 import { builtFile } from '../base/files/build.ts';
 import { OperatorError } from '../model/fault.ts';
-import { adopt, EARLIER_COMMIT, FIRST, isAdopted } from './adopt.ts';
 import { advisoryLocks } from './advisory-locks.ts';
-import { readBlocker } from './blocked.ts';
-import type { Database, Query } from './connect/pool.ts';
+import type { Database, Queries, Query } from './connect/pool.ts';
 
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
 const TIMEOUT_MS = 86_400_000;
@@ -27,27 +22,11 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 const MIGRATIONS = 'server/store/migrations';
 
-/**
- * Versions of applied migrations, each with the oldest version whose release can serve the schema after it. Null: only releases that have
- * the migration can. A negative version is that of a migration of before the first file.
- */
+/** Versions of applied migrations, each with the oldest version whose release can serve the schema after it; null: only those that have it. */
 export type Applied = ReadonlyMap<number, number | null>;
 
-interface AppliedRow {
-  version: number;
-  name: string;
-  compatibleFrom: number | null;
-}
-
-/** @param rows of schema_migrations */
-export function appliedOf(rows: readonly AppliedRow[]): Applied {
-  const sign = rows.some(({ name }) => name === FIRST) ? 1 : -1;
-  return new Map(rows.map(({ version, compatibleFrom }) => [sign * version, compatibleFrom]));
-}
-
-/** The schema version, also of an earlier database. */
 export function newestOf(applied: Applied): number {
-  return Math.max(...[...applied.keys()].map(Math.abs));
+  return Math.max(...applied.keys());
 }
 
 /** Reads what a migration states in its file, for a rolling update and a roll-back: `-- Compatible from: 42`, or `none`. */
@@ -64,7 +43,6 @@ export function migrationFiles(): { version: number; name: string }[] {
     .map((name) => ({ version: Number.parseInt(name, 10), name }));
 }
 
-/** Optional parts of a migration. */
 export interface MigrateOptions {
   /** Called when the database answers: a long time after this is spent on migrations, by this caller or another one. */
   onBegun?: () => void;
@@ -75,10 +53,7 @@ export interface MigrateOptions {
   lockTries?: typeof LOCK_TRIES;
 }
 
-/**
- * Migrates the schema to this release. Returns the names of the applied migrations. Safe to run concurrently: the first caller
- * migrates, the others wait for it. Throws if the database is too old for this release, or newer and not compatible with it.
- */
+/** Migrates the schema to this release. Returns the names of the applied migrations. Of concurrent callers, the first one migrates. */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
   const { lockTries: { waitMs, pauseMs } = LOCK_TRIES, stopping, onBlocked } = options;
   const untilMs = performance.now() + TIMEOUT_MS;
@@ -127,10 +102,6 @@ async function migrateIn(query: Query, lockWaitMs: number): Promise<string[]> {
   if (problem !== null) throw problem;
   const pending = files.filter((file) => !applied.has(file.version));
   for (const { version, name } of pending) {
-    if (name === FIRST && applied.size > 0) {
-      await adopt(query, newestOf(applied));
-      continue;
-    }
     const text = readFileSync(join(builtFile(MIGRATIONS), name), 'utf8');
     await query({ text, timeoutMs: TIMEOUT_MS });
     await query({
@@ -157,7 +128,7 @@ async function cancellable<T>(
 }
 
 /** Whether a table exists: not before the migration that creates it. @param name with or without its schema */
-export async function hasTable({ query }: Pick<Database, 'query'>, name: string): Promise<boolean> {
+export async function hasTable({ query }: Queries, name: string): Promise<boolean> {
   const [row] = await query<{ exists: boolean }>({
     text: 'select to_regclass($1) is not null as exists',
     values: [name],
@@ -166,19 +137,15 @@ export async function hasTable({ query }: Pick<Database, 'query'>, name: string)
 }
 
 /** The applied migrations; none if the database was never migrated. */
-export async function appliedVersions({ query }: Pick<Database, 'query'>): Promise<Applied> {
+export async function appliedVersions({ query }: Queries): Promise<Applied> {
   if (!(await hasTable({ query }, 'schema_migrations'))) return new Map();
-  // The column is missing in an early one.
-  const rows = await query<AppliedRow>({
-    text: `select version, name, (to_jsonb(m) ->> 'compatible_from')::integer as "compatibleFrom" from schema_migrations m`,
+  const rows = await query<{ version: number; from: number | null }>({
+    text: 'select version, compatible_from as "from" from schema_migrations',
   });
-  return appliedOf(rows);
+  return new Map(rows.map(({ version, from }) => [version, from]));
 }
 
-/**
- * Why this release cannot migrate or serve a database with these migrations; null if it can.
- * @param subject what has these versions, for the message
- */
+/** Why this release cannot migrate or serve a database with these migrations; null if it can. @param subject what has them, for the message */
 export function versionProblem(
   applied: Applied,
   subject = 'the database',
@@ -187,11 +154,10 @@ export function versionProblem(
   const newest = newestOf(applied);
   const own = files.at(-1)!.version;
   const finding = `${subject} is at schema version ${newest}`;
-  const isEarlier = [...applied.keys()].some((version) => version < 0);
-  if (isEarlier && !isAdopted(newest))
+  if (applied.size > 0 && !applied.has(1))
     return new OperatorError(
       `${finding} of before 1.0, which this release does not upgrade`,
-      `first run ${weirCommand()} migrate of commit ${EARLIER_COMMIT}`,
+      `first run ${weirCommand()} migrate of release 1.0.0`,
     );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));
@@ -203,14 +169,33 @@ export function versionProblem(
   return null;
 }
 
-/**
- * Returns the names of migrations that are not applied; all of them if the database was never migrated.
- * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
- */
-export async function pendingMigrations(
-  database: Pick<Database, 'query'>,
-  files = migrationFiles(),
-): Promise<string[]> {
+/** Names of missing migrations. @param files of the running build: an upgrade may replace the files on disk while the process runs */
+export async function pendingMigrations(database: Queries, files = migrationFiles()): Promise<string[]> {
   const applied = await appliedVersions(database);
   return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
+}
+
+/** What a session waits for: the lock, and the session that has held or asked for it longest. Null: it does not wait. */
+async function readBlocker({ query }: Queries, pid: number): Promise<string | null> {
+  // Only a superuser and the role itself see the name and the time of a session.
+  const [row] = await query<{ lock: string; pid: number; name: string | null; since: Date | null }>({
+    text: `
+      select coalesce(waiting.relation::regclass::text, waiting.locktype) as lock, holder.pid,
+        nullif(holder.application_name, '') as name, holder.xact_start as since
+      from pg_locks waiting, unnest(pg_blocking_pids(waiting.pid)) as blocking (pid)
+      join pg_stat_activity holder on holder.pid = blocking.pid
+      where waiting.pid = $1 and not waiting.granted
+      order by holder.xact_start limit 1`,
+    values: [pid],
+  });
+  if (row === undefined) return null;
+  const { lock, name, since } = row;
+  const who = `session ${row.pid}${name === null ? '' : ` (${name})`}`;
+  return `the lock of ${lock}, held by ${who}${since === null ? '' : ` since ${since.toISOString()}`}`;
+}
+
+/** What a command reports about a migration that was blocked. @param cell absent: home */
+export function describeBlocked(waitsFor: string, cell?: { number: number }): string {
+  const of = cell === undefined ? '' : ` of cell ${cell.number}`;
+  return `the migration${of} waits for ${waitsFor}; it is tried again`;
 }

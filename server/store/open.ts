@@ -3,17 +3,15 @@ import { join } from 'node:path';
 import { weirCommand } from '../base/command/name.ts';
 import type { Settings } from '../base/settings/read.ts';
 import { OperatorError } from '../model/fault.ts';
-import { describeBlocked } from './blocked.ts';
 import { asRole, describeConninfo, withoutSecrets } from './connect/conninfo.ts';
-import { type Database, type DatabasePool, LISTENING_MAX, openDatabase } from './connect/pool.ts';
+import { type Database, type DatabasePool, LISTENING_MAX, openDatabase, type Queries } from './connect/pool.ts';
 import { oneLine } from './connect/unavailable.ts';
 import { COPY_CONNECTIONS } from './copy/connection.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { SERVING_ROLE } from './embedded/serving-role.ts';
-import { type Applied, appliedVersions, migrate, migrationFiles, versionProblem } from './migrate.ts';
+import { type Applied, appliedVersions, describeBlocked, migrate, migrationFiles, versionProblem } from './migrate.ts';
 import { requireFit } from './server-checks.ts';
 
-/** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}
 
 export interface OpenedDatabase {
@@ -21,7 +19,6 @@ export interface OpenedDatabase {
   /** Connection string of the serving processes, which have a role of their own on an embedded server. */
   servingConninfo: string;
   database: DatabasePool;
-  /** Names of the migrations that were applied. */
   migrated: string[];
   /** Restarts an embedded server that was killed. Does nothing while it runs, and for an external server. */
   revive(): Promise<void>;
@@ -30,18 +27,12 @@ export interface OpenedDatabase {
 }
 
 const PRIMARY_CONNECTIONS = 3;
-/**
- * Connections beyond those of the processes: PRIMARY_CONNECTIONS, the listener, two for jobs, the drain of the spool, the doctor, and eight
- * for concurrent commands.
- */
+/** Connections beyond those of the processes: PRIMARY_CONNECTIONS, listener, two for jobs, drain of the spool, doctor, eight for commands. */
 const OTHER_CONNECTIONS = 16;
 /** Postgres default of superuser_reserved_connections. */
 const RESERVED_CONNECTIONS = 3;
 
-/**
- * Connections that all parts together may open: a pool, COPY connections and those of changes per process, and one extra process during a
- * restart.
- */
+/** Connections that all parts together may open: pools, COPY, those of changes, with one extra process during a restart. */
 export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
   return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + LISTENING_MAX) + OTHER_CONNECTIONS;
 }
@@ -49,62 +40,48 @@ export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
 /** The embedded server has the connections of so many processes, so that their number can be raised while it runs. */
 const EMBEDDED_WORKERS_MIN = 8;
 
-/** max_connections of the embedded server. */
 export function embeddedConnections(settings: Settings): number {
   const WORKERS = Math.max(settings.WORKERS, EMBEDDED_WORKERS_MIN);
   return connectionsNeeded({ ...settings, WORKERS }) + RESERVED_CONNECTIONS;
 }
 
-/** Options of attaching. */
+/** Reports progress to users, one line at a time. */
+type Report = (line: string) => void;
+
 interface AttachOptions {
-  /**
-   * Join a running embedded server that has fewer connections than the settings may open. For commands, whose WORKERS may differ from the
-   * server's.
-   */
+  /** Join a running embedded server that has fewer connections than the settings may open: WORKERS of a command may differ from the server's. */
   joinSmaller: boolean;
-  /** Ends the wait for another process that starts or stops the embedded server, with a LockError. */
   stopping?: AbortSignal;
 }
 
-/**
- * Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError.
- * @param log progress of the embedded server, for users.
- */
-export async function openMigrated(
-  settings: Settings,
-  log: (line: string) => void,
-  options: AttachOptions,
-): Promise<OpenedDatabase> {
-  const attached = await openUnmigrated(settings, log, options);
-  try {
-    await requireFit(attached.database);
-    return {
-      ...attached,
-      migrated: await migrate(attached.database, {
-        onBlocked: (waitsFor) => log(describeBlocked(waitsFor)),
-      }),
-    };
-  } catch (error) {
-    await attached.detach();
-    throw unusable(attached.conninfo, error, settings);
-  }
+/** Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError. */
+export function openMigrated(settings: Settings, log: Report, options: AttachOptions): Promise<OpenedDatabase> {
+  return openPrepared(settings, log, options, async (database) => {
+    await requireFit(database);
+    return migrate(database, { onBlocked: (waitsFor) => log(describeBlocked(waitsFor)) });
+  });
 }
 
-/**
- * Starts or joins the embedded server, or checks the external one, whose schema this release can serve as it is. Throws DatabaseError or
- * EmbeddedPostgresError.
- */
-export async function openCurrent(
+/** Like openMigrated, for a database whose schema this release can serve as it is. */
+export function openCurrent(settings: Settings, log: Report, options: AttachOptions): Promise<OpenedDatabase> {
+  return openPrepared(settings, log, options, async (database) => {
+    const applied = await appliedVersions(database);
+    const problem = applied.size === 0 ? noSchema : (versionProblem(applied) ?? outdated(applied));
+    if (problem !== null) throw problem;
+    return [];
+  });
+}
+
+/** @param prepare resolves with the names of the migrations that it applied */
+async function openPrepared(
   settings: Settings,
-  log: (line: string) => void,
+  log: Report,
   options: AttachOptions,
+  prepare: (database: DatabasePool) => Promise<string[]>,
 ): Promise<OpenedDatabase> {
   const attached = await openUnmigrated(settings, log, options);
   try {
-    const applied = await appliedVersions(attached.database);
-    const problem = applied.size === 0 ? noSchema : (versionProblem(applied) ?? outdated(applied));
-    if (problem !== null) throw problem;
-    return { ...attached, migrated: [] };
+    return { ...attached, migrated: await prepare(attached.database) };
   } catch (error) {
     await attached.detach();
     throw unusable(attached.conninfo, error, settings);
@@ -130,7 +107,7 @@ export function openCell(conninfo: string): DatabasePool {
 /** Attaches the database without a migration. Does not connect to an external server. */
 export async function openUnmigrated(
   settings: Settings,
-  log: (line: string) => void,
+  log: Report,
   { joinSmaller, stopping }: AttachOptions,
 ): Promise<Omit<OpenedDatabase, 'migrated'>> {
   const joinServer = () =>
@@ -175,7 +152,7 @@ export function unusable(
 }
 
 /** Connections of all programs that the server allows to other users than a superuser. */
-export async function connectionsAllowed({ query }: Pick<Database, 'query'>): Promise<number> {
+export async function connectionsAllowed({ query }: Queries): Promise<number> {
   const [row] = await query<{ allowed: number }>({
     text: `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
   });

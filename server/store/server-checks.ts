@@ -1,7 +1,7 @@
 /** Checks of a Postgres server: version, encoding, sessions, whether it accepts writes, and whether a commit survives a power failure. */
 import { advice, type Finding, ok, problem } from '../model/check.ts';
 import { OperatorError } from '../model/fault.ts';
-import type { Database, DatabasePool, Query } from './connect/pool.ts';
+import type { DatabasePool, Queries, Query } from './connect/pool.ts';
 import { WAL_POOL_MB } from './embedded/settings.ts';
 
 /** Values as Postgres reports them. */
@@ -18,7 +18,7 @@ export interface ServerFacts {
   min_wal_mb: number;
 }
 
-export async function readServer({ query }: Pick<Database, 'query'>): Promise<ServerFacts> {
+export async function readServer({ query }: Queries): Promise<ServerFacts> {
   const [row] = await query<ServerFacts>({
     text: `select current_setting('server_version') as version,
              current_setting('server_version_num')::int as version_number,
@@ -59,7 +59,6 @@ export async function checkFit(
   );
 }
 
-/** Throws OperatorError. */
 export async function requireFit(database: DatabasePool): Promise<void> {
   const found = await checkFit(database, await readServer(database));
   if (found !== null) throw new OperatorError(found.finding, found.fix!);
@@ -67,10 +66,7 @@ export async function requireFit(database: DatabasePool): Promise<void> {
 
 const SESSION_PROBES = 3;
 
-/**
- * Whether two open connections have the same session, or one has several: PgBouncer with pool_mode transaction or statement. It passes the first of
- * its idle sessions on, so that on a pooler without other clients the first probe shows it.
- */
+/** Whether two open connections share a session, or one has several: PgBouncer with pool_mode transaction or statement. */
 function sharesSessions({ query, listening }: Pick<DatabasePool, 'query' | 'listening'>): Promise<boolean> {
   const sessionOf = async (run: Query) =>
     (await run<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]!.pid;
@@ -102,7 +98,6 @@ export function checkWritable({ standby, read_only, may_create }: ServerFacts): 
   );
 }
 
-/** The durability that a 202 promises depends on these settings. Weir turns synchronous_commit on where it is off. */
 export function checkDurability(facts: ServerFacts): Finding {
   const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
   const off = settings.filter((setting) => facts[setting] === 'off');

@@ -1,7 +1,7 @@
 /**
- * Look-ups by key that share queries. A look-up that arrives while QUERIES_MAX queries run waits, and one query then reads all keys that
- * wait: an unknown session cookie or token costs a key in an array, and not a query of 0.6 ms of processor time.
- * A look-up never gets the result of a query that began before it, so that a sign-out holds for the next request.
+ * Look-ups by key that share queries: one that arrives while QUERIES_MAX queries run waits, and one query then reads all keys that wait. An
+ * unknown cookie costs a key in an array, not a query of 0.6 ms. A look-up never gets the result of a query that began before it, so that a
+ * sign-out holds.
  */
 
 /** Reads the rows of these different keys. Unknown keys are omitted. */
@@ -15,7 +15,6 @@ interface Waiter<Row> {
 
 /** Half of the default DB_POOL_MAX. */
 const QUERIES_MAX = 2;
-/** Keys of one query. */
 const KEYS_MAX = 1_000;
 
 export class SharedLookup<Row> {

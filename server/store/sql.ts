@@ -11,10 +11,7 @@ export function isoColumn(column: string): string {
   return `${isoText(column)} as ${column.slice(column.indexOf('.') + 1)}`;
 }
 
-/**
- * The select list of a resource: the members of its schema, which are columns of the table `alias`. Times become ISO text.
- * @param computed SQL expressions of the members that are not columns, or not in the same form
- */
+/** The select list of a resource: the members of its schema, of the table `alias`; times become ISO text. @param computed SQL of other members */
 export function selectList<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
   alias: string,
@@ -32,10 +29,7 @@ function isTime(member: z.core.$ZodType): boolean {
   return (member instanceof z.ZodNullable ? member.unwrap() : member) instanceof z.ZodISODateTime;
 }
 
-/**
- * The rows of `table` whose name has a text, case-insensitive; for `from`. `offset 0` keeps the search by itself (figures in bench/NOTES.md).
- * @param text SQL expression
- */
+/** The rows of `table` whose name has a text, case-insensitive; for `from`. `offset 0` keeps the search by itself. @param text SQL expression */
 export function rowsNamed(table: string, text: string): string {
   return `(select * from ${table} where strpos(lower(name) collate "C", lower(${text}::text)) > 0 offset 0)`;
 }
@@ -45,11 +39,15 @@ export function arrayOf(items: Iterable<string | number>): string {
   return `{${[...items].join(',')}}`;
 }
 
+/** The given members of rows, each as an array literal for `unnest`. Null becomes null. */
+export function columnsOf<Row extends object>(rows: readonly Row[], ...names: (keyof Row)[]): string[] {
+  return names.map((name) => arrayOf(rows.map((row) => (row[name] as string | number | null) ?? 'null')));
+}
+
 /** Values of a statement that is assembled from parts. Each value gets the next placeholder; no value enters the text. */
 export class Placeholders {
   readonly values: unknown[] = [];
 
-  /** Adds the value; returns its placeholder. */
   of(value: unknown, type: string): string {
     return `$${this.values.push(value)}::${type}`;
   }

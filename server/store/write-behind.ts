@@ -1,15 +1,12 @@
 /**
- * Collects one value per id from requests and writes all of them every few seconds in one statement, those of thousands of ids once a
- * minute, and those of tens of thousands every five minutes. No request waits for the write.
+ * Collects one value per id and writes all of them every few seconds in one statement, those of thousands of ids once a minute, of tens of
+ * thousands every five minutes.
  */
 
 const EVERY_MS = 5_000;
 /** Rows of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
 export const VALUES_MAX = 2_000;
-/**
- * More values than VALUES_MAX wait this long, so that those of one id share a write: with an event of another of 100,000 webhooks each time,
- * no two share one within EVERY_MS, and the writes cost more than the events (figures in bench/NOTES.md).
- */
+/** More values wait this long, so that those of one id share a write: of 100,000 webhooks, no two events share one within EVERY_MS. */
 const MANY_EVERY_MS = 60_000;
 /** From so many values on they wait this long: writes of 100,000 webhooks a minute took a tenth of a core. */
 export const SPARSE_FROM = 20_000;
@@ -19,10 +16,7 @@ const PAUSE_MS = 400;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
-/**
- * The place of an id for its next value. Code that notes values of one id often keeps a slot: each look-up among 100,000 ids misses the
- * caches of the processor.
- */
+/** The place of an id for its next value. Code that notes values often keeps one: a look-up among 100,000 ids misses the caches. */
 export class Slot<Value = number> {
   readonly id: string;
   /** Waits for a write; null: none does. */
@@ -44,7 +38,6 @@ export class WriteBehind<Value = number> {
   /** Slots with a value, by id. */
   #slots = new Map<string, Slot<Value>>();
   #writing: Promise<void> = Promise.resolve();
-  /** Ticks of the timer since the last write began. */
   #ticks = 0;
   /** Calls of `flush` that wait: nothing is paused until they are done. */
   #waiting = 0;
@@ -53,9 +46,8 @@ export class WriteBehind<Value = number> {
   /**
    * @param write stores the values collected since the last write.
    * @param merge combines two values of the same id.
-   * @param options.everyMs interval of the writes. More than VALUES_MAX values are written every MANY_EVERY_MS, with pauses, and from
-   * SPARSE_FROM on every SPARSE_EVERY_MS.
-   * @param options.isUrgent more values are written as often as few.
+   * @param options.everyMs interval of the writes. More than VALUES_MAX values are written every MANY_EVERY_MS or SPARSE_EVERY_MS, with
+   * pauses, unless `isUrgent`.
    * @param options.rowsOf how many rows a value is written as; default: one.
    * @param options.collect called before each write, to note what is counted elsewhere.
    */
@@ -100,10 +92,7 @@ export class WriteBehind<Value = number> {
     } else other.value = this.#merge(other.value!, value);
   }
 
-  /**
-   * Waits for a write in progress, then writes the collected values, VALUES_MAX at a time, without pauses. After an error, the values that
-   * were not written are kept for the next flush.
-   */
+  /** Waits for a write in progress, then writes the collected values without pauses. After an error, those that were not written are kept. */
   async flush(): Promise<void> {
     this.#waiting++;
     this.#endPause();

@@ -1,4 +1,4 @@
-/** Two machines with one Postgres change from the last commit before the first migration file to today's build, under load. */
+/** Two machines with one Postgres change from a build with the first two migrations to today's build, and back, under load. */
 import { execFileSync } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
-const EARLIER = 'b8d87c179bfb9ad80f26bcc40c80c31017451a12';
+const EARLIER = 'ede51669372e2a07ff9f05e446c85610e66d9ee2';
 
 const LANES = 8;
 const PACE_MS = 20;
@@ -83,13 +83,6 @@ describe.skipIf(!hasEarlier)('two machines', () => {
       expect(await this.weir.ended).toBe(0);
     }
 
-    /** Starts a release that ends by itself. */
-    async refused(release: Release): Promise<{ code: number | string; stderr: string }> {
-      await this.use(release);
-      const weir = spawnWeir(this.#settings, { entry: this.#entry });
-      return { code: await weir.ended, stderr: weir.stderr() };
-    }
-
     get #entry(): string {
       return join(directory, `${this.name}-current/dist/server/cli/weir.js`);
     }
@@ -140,8 +133,8 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     return { id, path: `/in/${id}`, secret };
   }
 
-  test('upgrade one after the other: the earlier build continues to serve but does not start again, and every request is delivered once', async () => {
-    expect(await newestMigration()).toBe('0058_answers.sql');
+  test('upgrade one after the other: the earlier build continues to serve and starts again, and every request is delivered once', async () => {
+    expect(await newestMigration()).toBe('0002_due_deliveries.sql');
     const webhook = await addWebhook();
     const url = `http://127.0.0.1:${one.weir.port}`;
     const given = ['agent', 'add', '--name', 'shipping', '--webhook', webhook.id];
@@ -163,9 +156,8 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     const beside = await fetch(`http://127.0.0.1:${port}${webhook.path}`, request);
     expect(beside.status).toBe(202);
     traffic.accepted.set(((await beside.json()) as { id: string }).id, '{}');
-    await two.end();
-    const { code, stderr } = await two.refused('earlier');
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/^weir: the database at .* is at schema version \d+/m)]);
+    await two.start('earlier');
+    await more();
     await two.start('today');
     await more();
     await traffic.stop();

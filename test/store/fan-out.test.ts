@@ -5,11 +5,6 @@ import type { Query } from '../../server/store/connect/pool.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { ofEach } from '../helpers/shared.ts';
 
-/** The trigger as versions before 30 created it. Version 30 removed it, unless a backup held a lock on events. */
-const disabledTrigger = `
-  create trigger events_fan_out after insert on events referencing new table as arrived for each statement execute function fan_out();
-  alter table events disable trigger events_fan_out`;
-
 const fresh = ofEach(freshDatabase);
 
 /** The state of the trigger: null, or `O` (enabled) or `D` (disabled). */
@@ -59,12 +54,4 @@ test('a database without subscriptions has no trigger; two first subscriptions a
   });
   expect(await stateOfTrigger()).toBe('O');
   for (const webhookId of [first, await second!]) expect(await deliveriesOfAnEvent(webhookId)).toBe(1);
-});
-
-test('the first subscription enables a disabled trigger that an upgrade left in the database', async () => {
-  const { database } = fresh;
-  await database.query({ text: disabledTrigger });
-  expect(await stateOfTrigger()).toBe('D');
-  expect(await deliveriesOfAnEvent(await subscribe(database.query))).toBe(1);
-  expect(await stateOfTrigger()).toBe('O');
 });

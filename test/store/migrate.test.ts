@@ -81,7 +81,7 @@ test('a migration that waits for another is cancelled when Weir ends, and applie
 });
 
 test('a migration that waits for a backup lets others pass, names the backup, and is applied after it', async () => {
-  const fresh = await earlierDatabase(56);
+  const fresh = await earlierDatabase();
   const database = openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' });
   const backup = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'a backup' });
   onTestFinished(async () => {

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
-import type { Database, Query } from '../../server/store/connect/pool.ts';
+import type { Query } from '../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { readAgentActivity, readWaiting } from '../../server/store/queries/agents/activity.ts';
 import { listAgents } from '../../server/store/queries/agents/agents.ts';
@@ -19,6 +19,21 @@ const randomReceipt = () => ({ deliveryId: uuidText(uuidv7(Date.now(), randomByt
 
 const fresh = shared(freshDatabase);
 
+/** A query that explains each statement instead of running it, and the plans. */
+function explaining(how = '', usual?: 'keyed') {
+  const plans: string[] = [];
+  const query: Query = async ({ text, values = [], plan = usual }) => {
+    const rows = await fresh.database.query<{ 'QUERY PLAN': string }>({
+      text: `explain ${how} ${text}`,
+      values,
+      ...(plan && { plan }),
+    });
+    plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+    return [];
+  };
+  return { plans, database: { ...fresh.database, query } };
+}
+
 test.each([
   ['one webhook', randomUUID(), false, []],
   ['several webhooks', null, false, []],
@@ -31,15 +46,10 @@ test.each([
   async (...[, onlyWebhookId, hasManyWebhooks, acks]) => {
     const days = { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() };
     const order = orderOf(randomUUID(), { max: 500, onlyWebhookId, hasManyWebhooks, days });
-    const plans: string[] = [];
     // After a vacuum, Postgres knows that the table is empty.
     await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
-    const explain: Query = async ({ text, values = [], plan = 'keyed' }) => {
-      const rows = await fresh.database.query<{ 'QUERY PLAN': string }>({ text: `explain ${text}`, values, plan });
-      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
-      return [];
-    };
-    await claimDeliveries({ ...fresh.database, query: explain }, order, { acks });
+    const { plans, database } = explaining('', 'keyed');
+    await claimDeliveries(database, order, { acks });
     const [plan] = plans;
     expect(plan).toMatch(/using deliveries_claimable on deliveries_live/);
     // Once for the lease, and once for the acknowledgement.
@@ -90,19 +100,7 @@ test('what waits for an agent of many webhooks, and what it has under lease, is 
       from hooks h, generate_series(1, 4) n`,
     values: [agentId],
   });
-  const plans: string[] = [];
-  const explained: Database = {
-    ...database,
-    query: async ({ text, values = [], plan }) => {
-      const rows = await database.query<{ 'QUERY PLAN': string }>({
-        text: `explain (analyze) ${text}`,
-        values,
-        ...(plan && { plan }),
-      });
-      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
-      return [];
-    },
-  };
+  const { plans, database: explained } = explaining('(analyze)');
   await agentsWithWork(explained, [{ id: agentId, claimableFrom: '-infinity' }]);
   await readWaiting(explained, [agentId]);
   await readAgentActivity(explained, [agentId]);
@@ -130,16 +128,7 @@ test.each<[string, RegExp, Read]>([
     (database) => listTokens(database, everyToken, { agentId: null, before: null }, 50),
   ],
 ])('%s are read by an index', async (...[, index, read]) => {
-  let plan = '';
-  const query: Query = async ({ text, values = [] }) => {
-    const rows = await fresh.database.query<{ 'QUERY PLAN': string }>({
-      text: `explain ${text}`,
-      values,
-      plan: 'keyed',
-    });
-    plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-    return [];
-  };
-  await read({ query });
-  expect(plan).toMatch(index);
+  const { plans, database } = explaining('', 'keyed');
+  await read(database);
+  expect(plans[0]).toMatch(index);
 });

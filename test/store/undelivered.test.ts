@@ -1,45 +1,17 @@
 /** KEEP_UNDELIVERED_DAYS: events that no agent has settled are kept longer than others, and are reported before they are removed. */
 
-import { randomUUID } from 'node:crypto';
-import { beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import { countExpiring } from '../../server/store/queries/alerts/expiring.ts';
 import { dropOldPartitions } from '../../server/store/retention/drop-partitions.ts';
-import { createPartitions, partitionName } from '../../server/store/retention/partitions.ts';
+import { partitionName } from '../../server/store/retention/partitions.ts';
 import { removeExpiredEvents } from '../../server/store/retention/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
-import { freshDatabase } from '../helpers/postgres.ts';
-import { ofEach } from '../helpers/shared.ts';
+import { daysAgo, nowMs, retained } from '../helpers/retention.ts';
 
 const RETENTION_DAYS = 4;
 const KEEP_DAYS = 2;
-const nowMs = Date.now();
-const daysAgo = (days: number) => nowMs - days * DAY_MS;
-const fresh = ofEach(freshDatabase);
-let agentId: string;
-
-beforeEach(async () => {
-  await createPartitions(fresh.database, daysAgo(8));
-  await createPartitions(fresh.database, daysAgo(1));
-  agentId = randomUUID();
-  await fresh.database.query({
-    text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'agent', 'aaaaaaaaaaaa', sha256('x'))`,
-    values: [agentId],
-  });
-});
-
-async function addWebhook(retentionDays: number | null): Promise<string> {
-  const id = randomUUID();
-  await fresh.database.query({
-    text: 'insert into webhooks (id, name, retention_days) values ($1, $2, $3)',
-    values: [id, `webhook ${id}`, retentionDays],
-  });
-  await fresh.database.query({
-    text: 'insert into subscriptions (webhook_id, agent_id) values ($1, $2)',
-    values: [id, agentId],
-  });
-  return id;
-}
+const { fresh, agentId, addWebhook } = retained();
 
 const settle = (ids: readonly string[]) =>
   fresh.database.query({

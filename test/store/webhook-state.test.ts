@@ -3,9 +3,11 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../server/base/time/durations.ts';
-import { migrate } from '../../server/store/migrate.ts';
-import { readRefusedRequests } from '../../server/store/queries/alerts/condition-signs.ts';
-import { readOverdueWebhooks, readSilentWebhooks } from '../../server/store/queries/alerts/silent-webhooks.ts';
+import {
+  readOverdueWebhooks,
+  readRefusedRequests,
+  readSilentWebhooks,
+} from '../../server/store/queries/alerts/condition-signs.ts';
 import { addHistory, readWebhookHistory } from '../../server/store/queries/webhooks/history.ts';
 import { readSecretUses, replaceSecret } from '../../server/store/queries/webhooks/secrets.ts';
 import { readWebhookUsage, subtractRemovedUsage } from '../../server/store/queries/webhooks/usage.ts';
@@ -175,33 +177,6 @@ test('the ids for the read-ahead begin with the newest events', async () => {
   await addHistory(database, [{ webhookId: ids[0]!, minuteMs: Date.now(), accepted: 1, lastEventMs: Date.now() }]);
   expect(await readWebhookIds(database, 2)).toBe([ids[0], ids[2]].join(','));
   await drop();
-});
-
-test('the migration counts what the history has', async () => {
-  const earlier = await freshDatabase();
-  const { database } = earlier;
-  await database.query({ text: 'drop table webhook_state' });
-  await database.query({ text: 'delete from schema_migrations where version = 4' });
-  const [often, once] = [randomUUID(), randomUUID()];
-  await database.query({
-    text: `insert into webhooks (id, name, created_at, last_event_at) select unnest($1::uuid[]), 'shop', now() - interval '60 days', $2`,
-    values: [`{${often},${once}}`, iso(nowMs - 3 * HOUR_MS - 1)],
-  });
-  await database.query({
-    text: `insert into history (webhook_id, step, at, accepted, bytes, duplicates, rejected, limited)
-           select $1::uuid, 3600, $3::timestamptz - hours * interval '1 hour', 2, 30, 0, 0, 0 from generate_series(3, 40) hours
-           union all select $2::uuid, 3600, $3::timestamptz - interval '20 days', 1, 5, 0, 0, 0
-           union all select $2::uuid, 900, $3::timestamptz - interval '1 day', 7, 7, 0, 0, 0`,
-    values: [often, once, iso(nowMs)],
-  });
-  await migrate(database);
-  expect(await readWebhookUsage(database, null)).toMatchObject([
-    { webhook_id: often, events: 76, bytes: 1_140, oldest_at: iso(nowMs - 40 * HOUR_MS) },
-    { webhook_id: once, events: 1, bytes: 5 },
-  ]);
-  expect((await readSilentWebhooks(database, nowMs)).map(({ webhook_id }) => webhook_id)).toEqual([often]);
-  expect((await readWebhookHistory(database, nowMs - 23 * HOUR_MS, 1, null))[0]).toMatchObject({ accepted: 42 });
-  await earlier.drop();
 });
 
 test('the busiest webhooks of 24 hours come first', async () => {

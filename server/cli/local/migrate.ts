@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { type CommandIo, printJson, printLine, printText } from '../../base/command/io.ts';
-import { describeBlocked } from '../../store/blocked.ts';
-import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
+import { migrateAnsweringCells } from '../../store/cells/cells.ts';
+import { describeBlocked } from '../../store/migrate.ts';
 import { withDatabase } from '../command/session.ts';
 
 /** `weir migrate`: upgrades the schema to this release, at home and in each cell that answers. `weir start` does the same. */

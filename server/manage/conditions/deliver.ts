@@ -1,8 +1,8 @@
 /** Sends the requests that are due, one after the other. Several machines may do so: each request is claimed by one of them. */
 
 import type { Log } from '../../base/telemetry/log.ts';
-import type { Database } from '../../store/connect/pool.ts';
-import { type ClaimedRequest, claimRequest, settleRequest } from '../../store/queries/alerts/requests.ts';
+import type { Queries } from '../../store/connect/pool.ts';
+import { type ClaimedRequest, claimRequest, settleRequest } from '../../store/queries/alerts/alerts.ts';
 import { POST_TIMEOUT_MS, type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 
 const RETRY = { firstMs: 5_000, maxMs: 3_600_000 };
@@ -14,7 +14,7 @@ const LEASE_SECONDS = 60;
 const RUN_MAX = 100;
 
 interface DeliverParts {
-  database: Pick<Database, 'query'>;
+  database: Queries;
   log: Log;
   onAttempt: (outcome: 'sent' | 'failed' | 'given_up') => void;
   timeoutMs?: number;

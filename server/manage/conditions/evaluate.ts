@@ -9,11 +9,14 @@ import {
   type ActiveAlert,
   type AlertProgress,
   type AlertRow,
+  adoptAlert,
+  type CarriedAlert,
   insertAlert,
+  insertRequest,
   readActiveAlerts,
+  readUnreported,
   updateAlerts,
 } from '../../store/queries/alerts/alerts.ts';
-import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../../store/queries/alerts/requests.ts';
 import { alertBody } from './describe.ts';
 import { DISK_HERE } from './read.ts';
 import { type AlertSettings, type Machine, type MachineSpool, type Reported, readReported } from './reported.ts';

@@ -32,13 +32,14 @@ import {
   type RejectionGroup,
   readActiveAgents,
   readDeadGroups,
+  readOverdueWebhooks,
   readRefusedRequests,
   readRejectionGroups,
+  readSilentWebhooks,
+  readUsedOldSecrets,
   WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
-import { readUsedOldSecrets } from '../../store/queries/alerts/old-secrets.ts';
-import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readLongestHeld } from '../../store/queries/claims/held.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';

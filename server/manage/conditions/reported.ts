@@ -8,9 +8,9 @@ import { readWaiting } from '../../store/queries/agents/activity.ts';
 import {
   readActiveAgents,
   readNewDeadLetters,
+  readOverdueWebhooks,
   readRefusedRequests,
 } from '../../store/queries/alerts/condition-signs.ts';
-import { readOverdueWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import type { Held } from './describe.ts';
 import { cellSubject, diskSubject, type TroubledCell, webhookOf } from './read.ts';
 

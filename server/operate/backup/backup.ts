@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, type Lock } from '../../base/files/lock.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
-import type { Database, Query } from '../../store/connect/pool.ts';
+import type { Database, Queries, Query } from '../../store/connect/pool.ts';
 import { isoText } from '../../store/sql.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { appendRecord, type BackupRecord, readContents, tablesOf } from './record.ts';
@@ -65,7 +65,7 @@ export async function backUp(order: BackupOrder): Promise<BackupRecord> {
 }
 
 /** Major version of the server, such as 15. */
-export async function serverMajor({ query }: Pick<Database, 'query'>): Promise<number> {
+export async function serverMajor({ query }: Queries): Promise<number> {
   const [row] = await query<{ major: number }>({
     text: `select current_setting('server_version_num')::int / 10000 as major`,
   });

@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { type Applied, appliedOf, migrate, versionProblem } from '../../store/migrate.ts';
+import { type Applied, migrate, versionProblem } from '../../store/migrate.ts';
 import { forgetMarks } from '../../store/queries/cells/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, outputOf, reportTable, serverMajor, type TableWatcher } from './backup.ts';
@@ -124,14 +124,8 @@ async function toolsFor(path: string, archive: ArchiveFile, major: number): Prom
 /** The applied migrations, read from the archive. */
 async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> {
   const text = await outputOf(tools, ['--data-only', '--table=schema_migrations', '--file=-'], archive);
-  const rows = text.matchAll(/^(\d+)\t([^\t\n]*)\t[^\t\n]*(?:\t(\d+)$)?/gm);
-  return appliedOf(
-    [...rows].map(([, version, name, from]) => ({
-      version: Number(version),
-      name: name!,
-      compatibleFrom: from === undefined ? null : Number(from),
-    })),
-  );
+  const rows = text.matchAll(/^(\d+)\t[^\t\n]*\t[^\t\n]*(?:\t(\d+)$)?/gm);
+  return new Map([...rows].map(([, version, from]) => [Number(version), from === undefined ? null : Number(from)]));
 }
 
 /**

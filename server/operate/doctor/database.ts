@@ -7,7 +7,7 @@ import { explainRefusedConnection } from '../../manage/conditions/commit-failure
 import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks } from '../../model/check.ts';
 import { describeConninfo, withoutSecrets } from '../../store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
-import { EmbeddedPostgresError } from '../../store/embedded/error.ts';
+import { EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { type Applied, appliedVersions, migrationFiles, newestOf, versionProblem } from '../../store/migrate.ts';
 import { checkConnectionBudget, connectionsNeeded, DatabaseError, embeddedConnections } from '../../store/open.ts';

@@ -12,8 +12,7 @@ import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts
 import { isFull, realDisk } from '../../receive/spool/disk.ts';
 import { foldersIn, ownFolder } from '../../receive/spool/folder.ts';
 import { SpoolWriter } from '../../receive/spool/writer.ts';
-import { checkWalkable } from '../../store/embedded/account.ts';
-import { EmbeddedPostgresError } from '../../store/embedded/error.ts';
+import { checkWalkable, EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { findServingUser, servingUserName } from '../primary/serving-user.ts';
 

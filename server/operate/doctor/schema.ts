@@ -10,11 +10,11 @@ import { PARTITIONS_AHEAD_MIN } from '../../model/conditions.ts';
 import { verifyRecentAudit } from '../../store/audit/verify.ts';
 import type { DatabasePool } from '../../store/connect/pool.ts';
 import type { Applied } from '../../store/migrate.ts';
-import { findLastAttempt } from '../../store/queries/alerts/requests.ts';
+import { findLastAttempt } from '../../store/queries/alerts/alerts.ts';
 import { readFilters } from '../../store/queries/events/filter.ts';
 import { readAuditHead } from '../../store/queries/users/audit.ts';
 import { countAdministrators } from '../../store/queries/users/users.ts';
-import { readSealedSecrets } from '../../store/queries/webhooks/secrets.ts';
+import { sealedSecrets } from '../../store/queries/webhooks/secrets.ts';
 import { missingPartitions, partitionName, readHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { unseal } from '../../store/secrets/seal.ts';
@@ -72,7 +72,8 @@ export const schemaChecks = {
   cell: (reached) => checkCells(reached),
   /** Decrypts every stored secret and discards the result at once. */
   async stored_secrets({ database, keys }) {
-    const rows = await readSealedSecrets(database);
+    const rows: { webhookId: string; sealed: Buffer }[] = [];
+    for await (const row of sealedSecrets(database)) rows.push(row);
     if (rows.length === 0) return ok('no webhook has a secret yet');
     const derived = derivedKeys(keys ?? [], 'webhook-secrets');
     const not = (candidates: Buffer[]) =>

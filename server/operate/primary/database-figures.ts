@@ -5,8 +5,7 @@ import { within } from '../../base/time/within.ts';
 import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts';
 import { readAgentNames } from '../../store/queries/agents/agents.ts';
 import { readTemporaryAgents } from '../../store/queries/agents/temporary.ts';
-import { withinTimeout } from '../../store/queries/deliveries/counts.ts';
-import { type DeliveryDepths, readDeliveryDepths } from '../../store/queries/deliveries/depths.ts';
+import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../../store/queries/deliveries/counts.ts';
 import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
 
 interface CellFigures extends DeliveryDepths {

@@ -16,8 +16,8 @@ import { countFailed, deleteOldAgentHistory } from '../../store/queries/agents/h
 import { deleteOldAlerts } from '../../store/queries/alerts/alerts.ts';
 import { countExpiring } from '../../store/queries/alerts/expiring.ts';
 import { deleteOldIssues } from '../../store/queries/alerts/issues.ts';
+import { deleteOldActions } from '../../store/queries/deliveries/actions.ts';
 import { endLastLeases } from '../../store/queries/deliveries/deliveries.ts';
-import { deleteOldActions } from '../../store/queries/deliveries/undo-action.ts';
 import { deleteOldRejections } from '../../store/queries/rejections/ring.ts';
 import { deleteOldJobs } from '../../store/queries/replays/jobs.ts';
 import { readAuditHead } from '../../store/queries/users/audit.ts';
@@ -27,7 +27,6 @@ import { deleteEndedSessions } from '../../store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts';
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
-import { deleteOldRequestSamples } from '../../store/queries/webhooks/request-samples.ts';
 import { subtractRemovedUsage } from '../../store/queries/webhooks/usage.ts';
 import { tendDays } from '../../store/retention/days.ts';
 import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
@@ -141,7 +140,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
     logCount('deliveries_expiring', { deliveries });
     logCount('rejections_expired', { rejections: await deleteOldRejections(database, retentionDays) });
-    await deleteOldRequestSamples(database, retentionDays);
+    await deleteOldRejections(database, retentionDays, 'request_samples');
     logCount('sessions_expired', { sessions: await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS) });
     await subtractRemovedUsage(database, { retentionDays, nowMs: Date.now() }, isStopping);
     await deleteOldHistory(database, isStopping);

@@ -5,7 +5,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { uuidText, uuidv7 } from '../../store/ids.ts';
-import type { RequestSample } from '../../store/queries/webhooks/request-samples.ts';
+import type { RequestSample } from '../../store/queries/rejections/ring.ts';
 import { WriteBehind } from '../../store/write-behind.ts';
 import { randomSource } from './store.ts';
 

@@ -14,9 +14,8 @@ import { headerOf, pointerOf } from '../../model/signatures/sources.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { Directory } from '../../store/directory.ts';
 import { uuidBytes } from '../../store/ids.ts';
-import { verifyTokenContext } from '../../store/queries/secrets/sealed-rows.ts';
 import { readWebhookIds, readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
-import { unseal } from '../../store/secrets/seal.ts';
+import { unseal, verifyTokenContext } from '../../store/secrets/seal.ts';
 import { Slot } from '../../store/write-behind.ts';
 import type { WebhookCounts } from './ingest-counts.ts';
 

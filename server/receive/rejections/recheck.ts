@@ -16,9 +16,9 @@ import { record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { uuidBytes, uuidText, uuidv7 } from '../../store/ids.ts';
 import { type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';
-import { listSimilarRejections } from '../../store/queries/rejections/groups.ts';
 import {
   findRejection,
+  listSimilarRejections,
   lockRejection,
   type RejectionDetail,
   type RejectionRecord,

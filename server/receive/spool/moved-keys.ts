@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { cellNumber } from '../../model/cells.ts';
-import { expected } from '../../store/connect/expected.ts';
+import { expected } from '../../store/connect/unavailable.ts';
 import type { KeyedRow } from './segment.ts';
 
 const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, moving: z.boolean() }));

@@ -1,5 +1,4 @@
 /** The author of a change, as the audit log stores it. */
-
 import { userInfo } from 'node:os';
 import type { z } from 'zod';
 import type { actorSchema } from '../../model/audit.ts';
@@ -12,12 +11,10 @@ export interface Actor extends z.output<typeof actorSchema> {
   confirm?: (query: Query) => Promise<void>;
 }
 
-/** The actor for commands run on this machine. @param name of the operating-system user */
 export function commandActor(name = systemName()): Actor {
   return { kind: 'command', id: null, name, token_id: null, address: null, request_id: null };
 }
 
-/** The actor for changes that Weir itself makes, e.g. at startup. */
 export const systemActor: Actor = {
   kind: 'system',
   id: null,

@@ -2,8 +2,9 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { targetSchema } from '../../model/audit.ts';
+import { advisoryLocks } from '../advisory-locks.ts';
 import type { Query } from '../connect/pool.ts';
-import { insertAuditEntry, lockAuditHead } from '../queries/users/audit.ts';
+import { readAuditHead } from '../queries/users/audit.ts';
 import type { Actor } from './actor.ts';
 
 /** Kinds of actions: what they change. */
@@ -27,7 +28,6 @@ export type AuditKind = (typeof auditKinds)[number];
 
 /** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
 export interface AuditRecord {
-  /** E.g. `webhook.create`. */
   action: `${AuditKind}.${string}`;
   target: z.output<typeof targetSchema>;
   before?: object | null;
@@ -41,16 +41,14 @@ export const NO_HASH: Buffer = Buffer.alloc(32);
 export async function record(query: Query, actor: Actor, change: AuditRecord): Promise<void> {
   const { confirm, ...who } = actor;
   await confirm?.(query);
-  const head = await lockAuditHead(query);
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.audit] });
+  const head = await readAuditHead({ query });
   const { action, target, before = null, after = null } = change;
-  const content = { at: new Date().toISOString(), action, actor: who, target, before, after };
-  const entry = JSON.stringify(content, storable);
-  const previousHash = head?.hash ?? NO_HASH;
-  await insertAuditEntry(query, {
-    number: (head?.number ?? 0) + 1,
-    entry,
-    previousHash,
-    hash: chainHash(previousHash, entry),
+  const entry = JSON.stringify({ at: new Date().toISOString(), action, actor: who, target, before, after }, storable);
+  const previousHash = head === undefined ? NO_HASH : Buffer.from(head.hash, 'hex');
+  await query({
+    text: 'insert into audit_log (number, entry, hash, previous_hash) values ($1, $2, $3, $4)',
+    values: [(head?.number ?? 0) + 1, entry, chainHash(previousHash, entry), previousHash],
   });
 }
 

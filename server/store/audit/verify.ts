@@ -1,6 +1,5 @@
 /** Verifies the audit log: recomputes every hash from the first entry and reports where a row was changed outside Weir. */
 import type { Database } from '../connect/pool.ts';
-import { readChain } from '../queries/users/audit.ts';
 import { chainHash, NO_HASH } from './record.ts';
 
 interface AuditVerdict {
@@ -14,13 +13,11 @@ interface AuditVerdict {
   reason?: string;
 }
 
-/** Entries in memory at a time. */
 const PAGE_ENTRIES = 500;
 
 /**
  * Reads every entry once, a page at a time. Rejects with DatabaseUnavailable.
- * @param knownHead hex hash of an entry that was once the head; the chain must contain it. Only this detects a truncated chain or
- * one recomputed as a whole.
+ * @param knownHead hex hash that the chain must contain. Only this detects a truncated chain or one recomputed as a whole.
  */
 export function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
   return walk(database, { number: 0, hash: NO_HASH }, knownHead);
@@ -45,35 +42,46 @@ async function walk(
 ): Promise<AuditVerdict> {
   let { number, hash } = start;
   let passedHead = knownHead === null;
-  const verdict = (broken?: { number?: number; reason: string }): AuditVerdict => ({
-    intact: broken === undefined,
-    entries: number,
-    head: number === 0 ? null : { number, hash: hash.toString('hex') },
-    ...(broken?.number === undefined ? {} : { first_broken: broken.number }),
-    ...(broken === undefined ? {} : { reason: broken.reason }),
-  });
-
+  const upTo = () => ({ entries: number, head: number === 0 ? null : { number, hash: hash.toString('hex') } });
+  const broken = (what: string): AuditVerdict => {
+    const first_broken = number + 1;
+    return { intact: false, ...upTo(), first_broken, reason: `Entry ${first_broken} ${what}` };
+  };
   for (;;) {
     const rows = await readChain(database, number, PAGE_ENTRIES);
     for (const row of rows) {
-      const expected = number + 1;
-      if (Number(row.number) !== expected)
-        return verdict({ number: expected, reason: `Entry ${expected} is missing.` });
+      if (Number(row.number) !== number + 1) return broken('is missing.');
       if (!row.previousHash.equals(hash))
-        return verdict({
-          number: expected,
-          reason: `Entry ${expected} does not follow from the previous entry: one of them was replaced.`,
-        });
+        return broken('does not follow from the previous entry: one of them was replaced.');
       if (!row.hash.equals(chainHash(row.previousHash, row.text)))
-        return verdict({ number: expected, reason: `Entry ${expected} was changed: its hash does not match.` });
-      number = expected;
+        return broken('was changed: its hash does not match.');
+      number++;
       hash = row.hash;
       passedHead ||= hash.toString('hex') === knownHead;
     }
     if (rows.length < PAGE_ENTRIES) break;
   }
-  if (passedHead) return verdict();
-  return verdict({
-    reason: 'The chain does not contain the given head: its end was removed, or all of it was rewritten.',
+  if (passedHead) return { intact: true, ...upTo() };
+  const reason = 'The chain does not contain the given head: its end was removed, or all of it was rewritten.';
+  return { intact: false, ...upTo(), reason };
+}
+
+interface ChainRow {
+  number: string;
+  /** The exact JSON text that was hashed. */
+  text: string;
+  hash: Buffer;
+  previousHash: Buffer;
+}
+
+function readChain(database: Database, after: number, limit: number): Promise<ChainRow[]> {
+  return database.query<ChainRow>({
+    text: `
+      select number::text, entry::text as text, hash, previous_hash as "previousHash"
+      from audit_log
+      where audit_log.number > $1
+      order by audit_log.number
+      limit $2`,
+    values: [after, limit],
   });
 }

@@ -1,7 +1,7 @@
 /** Where a cell is. */
 import { formatConninfo, parseConninfo } from '../../base/net/conninfo.ts';
 import { onServer, withSchema } from '../connect/conninfo.ts';
-import type { Database } from '../connect/pool.ts';
+import type { Queries } from '../connect/pool.ts';
 import type { CellRow } from '../queries/cells/cells.ts';
 import { type CitusNode, nodeSchemaOf, readCitusNode, schemaOf } from '../queries/cells/citus.ts';
 import { unseal } from '../secrets/seal.ts';
@@ -12,7 +12,7 @@ export const ON_CITUS = 'citus';
 /** Home, as its cells on Citus are found through it. */
 export interface HomeAddress {
   conninfo: string;
-  database: Pick<Database, 'query'>;
+  database: Queries;
 }
 
 export interface CellAddress {
@@ -23,7 +23,6 @@ export interface CellAddress {
   tables: string;
   /** The node that has a cell on Citus; null: the cell is not on Citus. */
   node: CitusNode | null;
-  /** Why it is not known where the cell is. */
   fault: string | null;
 }
 

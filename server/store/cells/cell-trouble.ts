@@ -1,7 +1,7 @@
 /** Why a cell cannot be used, or stores nothing, and since when. */
 import type { CommitFailure } from '../commit-probe.ts';
 
-export class CellTrouble {
+export abstract class CellTrouble {
   readonly #onChange: (reason: string | null) => void;
   #away: string | null = null;
   #awaySinceMs = 0;
@@ -29,30 +29,30 @@ export class CellTrouble {
   }
 
   /** Why the requests to its webhooks are refused or spooled; null: they are stored. */
-  get reason(): string | null {
+  get trouble(): string | null {
     return this.#away ?? this.#failure?.reason ?? null;
   }
 
-  /** Since when it has a reason, Unix milliseconds; 0: it has none. */
-  get sinceMs(): number {
+  /** Since when it is in trouble, Unix milliseconds; 0: it is not. */
+  get troubleSinceMs(): number {
     return this.#sinceMs ?? 0;
   }
 
-  setAway(away: string | null): void {
+  protected setAway(away: string | null): void {
     if (away !== null && this.#away === null) this.#awaySinceMs = Date.now();
     this.#away = away;
     this.#report();
   }
 
-  setFailure(failure: CommitFailure | null): void {
+  protected setFailure(failure: CommitFailure | null): void {
     this.#failure = failure;
     this.#report();
   }
 
   #report(): void {
-    const { reason } = this;
-    if ((reason === null) === (this.#sinceMs === null)) return;
-    this.#sinceMs = reason === null ? null : Date.now();
-    this.#onChange(reason);
+    const { trouble } = this;
+    if ((trouble === null) === (this.#sinceMs === null)) return;
+    this.#sinceMs = trouble === null ? null : Date.now();
+    this.#onChange(trouble);
   }
 }

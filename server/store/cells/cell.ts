@@ -1,5 +1,5 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
-import { type CommitFailure, probeCommit } from '../commit-probe.ts';
+import { probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../connect/conninfo.ts';
 import type { Database, Query } from '../connect/pool.ts';
 import { isOutage, sqlStateKind } from '../connect/sql-states.ts';
@@ -16,14 +16,13 @@ const CHECK_TIMEOUT_MS = 2_000;
 export interface CellParts {
   /** Keys that seal connection strings, current first. */
   keys: readonly Buffer[];
-  /** Opens the pool of a cell. */
   open: (conninfo: string) => Database;
   /** A cell is in trouble (see Cell.trouble), or (null) no more. */
   onTrouble?: (cell: Cell, reason: string | null) => void;
 }
 
 /** Home, another Postgres server, or a schema of home's Citus cluster. */
-export class Cell implements CellDatabase {
+export class Cell extends CellTrouble implements CellDatabase {
   readonly number: number;
   readonly address: CellAddress;
   /** Refuses at once while the cell is away. */
@@ -32,7 +31,6 @@ export class Cell implements CellDatabase {
   readonly tables: Database;
   readonly #pool: Database;
   readonly #self: CellSelf | null;
-  readonly #trouble: CellTrouble;
   #row: CellRow | null = null;
   #probing: Promise<void> | null = null;
   /** The highest mark that was seen in the cell or at home. */
@@ -48,6 +46,7 @@ export class Cell implements CellDatabase {
     self: CellSelf | null,
     { open, onTrouble = () => {} }: Pick<CellParts, 'open' | 'onTrouble'>,
   ) {
+    super((reason) => onTrouble(this, reason));
     const { kind, conninfo, tables, node } = address;
     const pool = open(conninfo || 'host=/nonexistent');
     const queryOn = (query: Query): Query =>
@@ -56,7 +55,6 @@ export class Cell implements CellDatabase {
     this.address = address;
     this.#pool = pool;
     this.#self = self;
-    this.#trouble = new CellTrouble((reason) => onTrouble(this, reason));
     this.database =
       number === 0
         ? pool
@@ -74,11 +72,10 @@ export class Cell implements CellDatabase {
     return new Cell(0, address, null, { open: () => database });
   }
 
-  /** @param self what home says of itself */
   static open(row: CellRow, self: CellSelf, parts: CellParts, address: CellAddress): Cell {
     const cell = new Cell(row.number, address, self, parts);
     cell.update(row);
-    if (address.fault !== null) cell.#trouble.setAway(address.fault);
+    if (address.fault !== null) cell.setAway(address.fault);
     return cell;
   }
 
@@ -94,32 +91,9 @@ export class Cell implements CellDatabase {
     return this.#row?.state ?? 'active';
   }
 
-  get away(): string | null {
-    return this.#trouble.away;
-  }
-
-  get awaySinceMs(): number {
-    return this.#trouble.awaySinceMs;
-  }
-
-  /** Why it stores no events although it answers, such as a full disk; null: it stores them, as far as is known. */
-  get failure(): CommitFailure | null {
-    return this.#trouble.failure;
-  }
-
-  /** Why the requests to its webhooks are refused or spooled: it is away, or stores nothing. Null: they are stored. */
-  get trouble(): string | null {
-    return this.#trouble.reason;
-  }
-
   /** Whether new events of a webhook may be directed to it. */
   get isFit(): boolean {
     return this.state === 'active' && this.trouble === null;
-  }
-
-  /** Since when it is in trouble, Unix milliseconds; 0: it is not. */
-  get troubleSinceMs(): number {
-    return this.#trouble.sinceMs;
   }
 
   /** Whether it is not used before `migrate`, because its schema is of an earlier release. */
@@ -127,23 +101,19 @@ export class Cell implements CellDatabase {
     return this.#isCurrent === false;
   }
 
-  /** When it was added, Unix milliseconds. */
   get sinceMs(): number {
     return this.#row?.createdAtMs ?? 0;
   }
 
-  /** Whether this object is of that cell, with that connection. */
   isOf({ id }: CellRow, { conninfo, fault }: CellAddress): boolean {
     return this.#row?.id === id && conninfo === this.conninfo && fault === this.address.fault;
   }
 
-  /** Takes over what home says of it now. */
   update(row: CellRow): void {
     this.#row = row;
     this.#mark = row.mark;
   }
 
-  /** Finds out whether the cell can be used. */
   async check(): Promise<void> {
     // A cell that is being added has no schema yet, and is not used.
     if (this.number === 0 || this.conninfo === '' || this.state === 'adding') return;
@@ -153,14 +123,14 @@ export class Cell implements CellDatabase {
       const reason = this.#whyNotThisCell(found);
       if (reason === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
         this.#isCurrent = (await pendingMigrations(this.#pool)).length === 0;
-      this.#trouble.setAway(
+      this.setAway(
         reason ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
       );
       if (this.away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
       this.#prepared = false;
       this.#isCurrent = null;
-      this.#trouble.setAway(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
+      this.setAway(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
     }
     if (this.failure !== null) await this.probe();
   }
@@ -189,12 +159,11 @@ export class Cell implements CellDatabase {
     if (this.away !== null) return;
     try {
       await probeCommit(this.#pool, Date.now(), CHECK_TIMEOUT_MS);
-      this.#trouble.setFailure(null);
+      this.setFailure(null);
     } catch (error) {
       const { code, message } = error as Error & { code?: string };
       // An error of the connection is found by `check`, and a partition is created by the maintenance.
-      if (code !== undefined)
-        this.#trouble.setFailure(isOutage(code) ? { sqlState: code, reason: oneLine(message) } : null);
+      if (code !== undefined) this.setFailure(isOutage(code) ? { sqlState: code, reason: oneLine(message) } : null);
     }
   }
 
@@ -207,7 +176,7 @@ export class Cell implements CellDatabase {
 
   /** The cell is away until the next `check`: a server that comes back may be another one. */
   connectionLost(reason: string): void {
-    if (this.number !== 0) this.#trouble.setAway(oneLine(withoutSecrets(reason, this.conninfo)));
+    if (this.number !== 0) this.setAway(oneLine(withoutSecrets(reason, this.conninfo)));
   }
 
   async close(): Promise<void> {

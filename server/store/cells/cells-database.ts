@@ -1,5 +1,4 @@
 /** One Database over all cells: each statement runs where its place says. */
-
 import type { CellAway } from '../../model/cells.ts';
 import { concatenated, type Place } from '../connect/place.ts';
 import type { Database, Query, Statement } from '../connect/pool.ts';
@@ -22,18 +21,13 @@ export interface CellList {
   load(): Promise<void>;
   /** False before the cells were read for the first time. */
   readonly known: boolean;
-  /** All cells, home first. */
   all(): readonly CellDatabase[];
-  /** The cell of an event or a delivery. */
   of(id: string): CellDatabase;
   /** Rejects (as a thrown DatabaseUnavailable) when there is no such cell. */
   numbered(number: number): CellDatabase;
 }
 
-/**
- * A transaction over several cells is one transaction in each, opened at its first statement there. They are committed one after the other,
- * home last: what a crash in between leaves behind is done in a cell, and not recorded at home.
- */
+/** A transaction over several cells is one in each, committed one after the other, home last: a crash may leave work that home does not know. */
 export class CellsDatabase implements Database {
   readonly #home: Database;
   readonly #cells: CellList;
@@ -124,7 +118,6 @@ async function rowsUnlessAway<Row extends object>(
   return [];
 }
 
-/** The transactions of one unit of work in cells other than home. */
 class Transactions {
   readonly #options: Parameters<Database['transaction']>[1];
   readonly #settings: Statement[] = [];

@@ -1,4 +1,5 @@
 /** The cells of the installation as a process knows them: their databases, and which of them can be used. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { every } from '../../base/time/every.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../connect/pool.ts';
@@ -10,12 +11,10 @@ import { addressOf, type HomeAddress } from './address.ts';
 import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
-/** How often a process checks that a cell answers, and is still the same database. */
 const CHECK_EVERY_MS = 1_000;
 
 interface CellsParts extends CellParts {
   home: Database;
-  /** Connection string of home. */
   conninfo: string;
 }
 
@@ -68,7 +67,6 @@ export class Cells implements CellList {
     return cell !== undefined && uuidv7Milliseconds(id) >= cell.sinceMs - CLOCKS_APART_MS ? cell : home!;
   }
 
-  /** As a cache of the process. */
   preload(): Promise<void> {
     return this.load();
   }
@@ -140,10 +138,7 @@ export class Cells implements CellList {
   }
 }
 
-/**
- * The connection strings of the cells on Postgres servers, for a program that uses none of them as a cell; none before the release that knows
- * them. Throws OperatorError when one cannot be read.
- */
+/** Connection strings of the cells on Postgres servers, for a program that uses none as a cell. Throws OperatorError when one cannot be read. */
 export async function readCellServers(
   home: HomeAddress,
   keys: SecretsKeys,
@@ -160,4 +155,44 @@ export async function readCellServers(
     servers.push({ number: row.number, conninfo });
   }
   return servers;
+}
+
+export interface CellMigrations {
+  onApplied: (migration: string, cell: Cell) => void;
+  /** Called after each try that got a lock too late. @param waitsFor what it waited for */
+  onBlocked: (waitsFor: string, cell: Cell) => void;
+  /** False: a cell whose migration waits for a lock is left to a later call. */
+  waitsForLocks: boolean;
+  /** Absent: the process ends without it. */
+  stopping?: AbortSignal;
+}
+
+const ANSWERS_MS = 3_000;
+
+/** Reads the cells, and migrates those that answer, so that processes of this release refuse none of their requests. */
+export async function migrateAnsweringCells(cells: Cells, migrations: CellMigrations): Promise<void> {
+  await cells.load();
+  await Promise.race([Promise.all(cells.all().map((cell) => cell.check())), delay(ANSWERS_MS, null, { ref: false })]);
+  await migrateCells(cells, migrations);
+}
+
+/** Migrates the cells that were found outdated, side by side. One that does not answer any more is migrated when it does. Never rejects. */
+export async function migrateCells(
+  cells: Cells,
+  { onApplied, onBlocked, waitsForLocks, stopping }: CellMigrations,
+): Promise<void> {
+  await Promise.all(
+    cells.all().map(async (cell) => {
+      if (!cell.outdated) return;
+      const leaving = new AbortController();
+      const migrating = cell.migrate({
+        onBlocked: (waitsFor) => {
+          onBlocked(waitsFor, cell);
+          if (!waitsForLocks) leaving.abort();
+        },
+        stopping: stopping === undefined ? leaving.signal : AbortSignal.any([stopping, leaving.signal]),
+      });
+      for (const migration of await migrating.catch(() => [])) onApplied(migration, cell);
+    }),
+  );
 }

@@ -13,11 +13,12 @@
  * finished by any primary, or put back by a move to `from`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Database } from '../connect/pool.ts';
-import { DatabaseUnavailable } from '../connect/unavailable.ts';
+import { z } from 'zod';
+import type { Database, Queries, Query } from '../connect/pool.ts';
+import { DatabaseUnavailable, expected } from '../connect/unavailable.ts';
 import { CLOCKS_APART_MS, uuidAt } from '../ids.ts';
 import { endMove, type Move, readMoves } from '../queries/cells/webhook-moves.ts';
-import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/events/dedupe-keys.ts';
+import { isoText } from '../sql.ts';
 import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';
 import { copyTo } from './copy.ts';
@@ -32,15 +33,12 @@ export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs:
   for (let after = ''; ; ) {
     const keys = await readKeys(from.database, webhookId, after, fromId);
     if (keys.length > 0) await to.database.transaction((query) => writeKeys(query, webhookId, keys));
-    if (isLastPart(keys)) return;
+    if (keys.length < AT_A_TIME) return;
     after = keys.at(-1)!.key;
   }
 }
 
-/**
- * Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects when a database does not answer, after the others
- * are finished: it is finished later.
- */
+/** Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects at the end when a database does not answer. */
 export async function finishMoves(cells: Cells, webhookId?: string): Promise<void> {
   const home = cells.numbered(0).database;
   const moves = (await readMoves(home)).filter(({ id }) => webhookId === undefined || id === webhookId);
@@ -61,4 +59,64 @@ async function finishMove(cells: Cells, home: Database, move: Move): Promise<voi
   await copyKeys(source, target, id, sinceMs);
   await endMove(home, move);
   if (target.number !== 0) await copyTo(target, home);
+}
+
+const AT_A_TIME = 10_000;
+
+const keysSchema = z.array(
+  z.object({ key: z.hex().describe('in hex'), event_id: z.guid(), expires_at: z.iso.datetime() }),
+);
+type DedupeKey = z.output<typeof keysSchema>[number];
+
+/**
+ * Reads keys of a webhook that are not expired, in the order of the keys.
+ * @param after the last key of the previous part, in hex; '': from the first
+ * @param fromId only keys of events from this id on, which contains a time; null: all
+ */
+async function readKeys(
+  { query }: Queries,
+  webhookId: string,
+  after: string,
+  fromId: string | null,
+): Promise<DedupeKey[]> {
+  const rows = await query<DedupeKey>({
+    text: `
+      select encode(key, 'hex') as key, event_id, ${isoText('expires_at')} as expires_at from dedupe_keys
+      where webhook_id = $1 and key > decode($2, 'hex') and expires_at > now() and ($3::uuid is null or event_id >= $3)
+      order by key limit ${AT_A_TIME}`,
+    values: [webhookId, after, fromId],
+  });
+  return expected(keysSchema, rows);
+}
+
+/** Stores keys of a webhook; one that is known and not expired stays. */
+async function writeKeys(query: Query, webhookId: string, keys: readonly DedupeKey[]): Promise<void> {
+  await query({
+    text: `
+      insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
+      select $1, decode(key, 'hex'), event_id, expires_at
+      from json_to_recordset($2) k (key text, event_id uuid, expires_at timestamptz) order by key
+      on conflict (webhook_id, key) do update set event_id = excluded.event_id, expires_at = excluded.expires_at
+      where known.expires_at <= now()`,
+    values: [webhookId, JSON.stringify(keys)],
+  });
+}
+
+/** The clock of a cell, as Postgres prints it. */
+async function readMoment({ query }: Queries): Promise<string> {
+  const [row] = await query<{ at: string }>({ text: 'select clock_timestamp()::text as at' });
+  return row!.at;
+}
+
+/** Whether a transaction there that stores events began before a moment, and may not see what was committed before it. */
+async function hasOlderTransactions({ query }: Queries, moment: string): Promise<boolean> {
+  const [row] = await query<{ any: boolean }>({
+    text: `
+      select exists (
+        select from pg_stat_activity
+        where datname = current_database() and application_name in ('weir', 'weir-spool') and pid <> pg_backend_pid() and xact_start <= $1::timestamptz
+      ) as any`,
+    values: [moment],
+  });
+  return row!.any;
 }

@@ -3,10 +3,7 @@ import type { CellAway } from '../../model/cells.ts';
 import type { Place } from '../connect/place.ts';
 import type { Database, Query, Statement } from '../connect/pool.ts';
 
-/**
- * Reads for one answer. A cell that is away has no rows, and is named by `cellsAway`, so that nothing is left out silently. A statement on
- * the id of one event or delivery still rejects.
- */
+/** Reads for one answer. A cell that is away has no rows, and is named by `cellsAway`. A statement on one id still rejects. */
 export class PartialReads implements Database {
   readonly #database: Database;
   readonly #away = new Map<number, CellAway>();

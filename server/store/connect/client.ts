@@ -32,8 +32,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
   }
 
   /**
-   * libpq prints an error that arrives while no statement runs, such as that the server stops; otherwise the statement fails with it. So what
-   * arrives then is left for the next statement. A client that listens sends an empty one, and need not wait for its answer to be notified.
+   * libpq prints an error that arrives while no statement runs; otherwise the statement fails with it. So it is left for the next statement: a
+   * client that listens sends an empty one.
    */
   #read(native: NativeClient, read: () => void): void {
     const { pq } = native;
@@ -73,9 +73,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
   }
 
   /**
-   * Asked by the pool when its time limit is over, and by nothing else. The pool would end a client that is not connected. libpq still
-   * connects then, in a thread of libuv, and has a limit of its own (connect_timeout). After a machine had stood still for longer than both, the
-   * connection was made, its ended client was used, and the process ended: `Must be connected to start reader`.
+   * Asked by the pool alone, when its time limit is over: it would end a client that is not connected. libpq, which still connects in a thread
+   * of libuv, then used the ended client, and the process ended: `Must be connected to start reader`.
    */
   isConnected(): boolean {
     return true;
@@ -83,8 +82,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
 }
 
 /**
- * pg-native stops to watch the socket before each statement and begins again after it, which takes three of the six calls into the kernel
- * of a short statement. Only a statement that the socket does not take at once needs that: libuv watches for one thing at a time.
+ * pg-native stops to watch the socket before each statement, which takes three of its six calls into the kernel. Only a statement that the
+ * socket does not take at once needs that.
  */
 function keepReading(native: NativeClient): void {
   native._dispatchQuery = (pq, send, sent) => {
@@ -119,7 +118,6 @@ interface PoolLimits {
   idleMs?: number;
 }
 
-/** Opens a pool, without connecting before the first query. */
 export function openPool(
   conninfo: string,
   { connectionsMax, timeoutMs, idleMs = IDLE_TIMEOUT_MS }: PoolLimits,

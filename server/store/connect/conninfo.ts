@@ -10,12 +10,10 @@ function read(conninfo: string): ConninfoParameters {
   throw new OperatorError('the connection string of the database cannot be read', CONNINFO_FIX);
 }
 
-/** Adds the parameters that the string does not contain yet. */
 export function withParameters(conninfo: string, parameters: Record<string, string>): string {
   return formatConninfo(new Map([...Object.entries(parameters), ...read(conninfo)]));
 }
 
-/** Replaces parameters of the string. */
 function replaced(conninfo: string, parameters: Record<string, string>): string {
   return formatConninfo(new Map([...read(conninfo), ...Object.entries(parameters)]));
 }
@@ -25,10 +23,7 @@ export function writableConninfo(conninfo: string): string {
   return replaced(conninfo, { target_session_attrs: 'read-write' });
 }
 
-/**
- * Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and with several hosts the search for
- * the host that accepts writes.
- */
+/** Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and those of findableConninfo. */
 export function weirConninfo(conninfo: string, applicationName: string): string {
   return withParameters(findableConninfo(conninfo), {
     application_name: applicationName,
@@ -44,12 +39,10 @@ export function withSchema(conninfo: string, schema: string): string {
   return replaced(conninfo, { options: `${read(conninfo).get('options') ?? ''} ${options}`.trim() });
 }
 
-/** The same database for another role. */
 export function asRole(conninfo: string, role: string): string {
   return replaced(conninfo, { user: role });
 }
 
-/** The same database on another server of its cluster. */
 export function onServer(conninfo: string, { host, port }: { host: string; port: number }): string {
   const { hostaddr: _, ...others } = Object.fromEntries(read(conninfo));
   return formatConninfo(Object.entries({ ...others, host, port: String(port) }));
@@ -66,10 +59,7 @@ export function findableConninfo(conninfo: string): string {
   });
 }
 
-/**
- * Separates the password from the rest of a connection string, for a program whose arguments every user of the machine can read.
- * `password`: undefined if the string contains none.
- */
+/** Separates the password (undefined: none) from a connection string, for a program whose arguments every user of the machine can read. */
 export function splitPassword(conninfo: string): { withoutPassword: string; password: string | undefined } {
   const { password, ...others } = Object.fromEntries(read(conninfo));
   return { withoutPassword: formatConninfo(Object.entries(others)), password };
@@ -77,7 +67,7 @@ export function splitPassword(conninfo: string): { withoutPassword: string; pass
 
 /**
  * Rebuilds a connection string for a cell, or says why it is refused. From another machine it must be a URI with a host, and name no file,
- * socket, service or option of a session: libpq would read them on this machine, as it would a password that is missing.
+ * socket, service or option: libpq would read them on this machine.
  */
 export function cellConninfo(text: string, isLocal: boolean): { conninfo: string } | { fault: string } {
   if (!isLocal && !/^postgres(ql)?:\/\//.test(text))
@@ -125,10 +115,7 @@ export function describeConninfo(conninfo: string): string {
 /** Option names that occur in libpq's messages; harmless whatever the password is. */
 const optionNames = ['host', 'hostaddr', 'port', 'user', 'dbname', 'password', 'sslmode', 'connect_timeout', 'options'];
 
-/**
- * Removes secrets from a message of libpq or the server. libpq quotes all or part of a connection string that it cannot parse,
- * including the password, so quoted text is removed unless it is known to be harmless.
- */
+/** Removes secrets from a message of libpq or the server, which may quote part of a connection string: quoted text stays only if it is harmless. */
 export function withoutSecrets(message: string, conninfo: string): string {
   const target = targetOf(conninfo);
   const names = target.hosts.flatMap(({ host, port }) => [host, port]);
@@ -151,9 +138,9 @@ function targetOf(conninfo: string) {
 const KEPT_MS = 1_000;
 
 /**
- * Keeps a reference to a connection that was just closed. The addon's poll handles are part of the object, and libuv accesses them once
- * more at the end of the turn. If the object was collected before that, the process aborted
- * (uv__finish_close: handle->flags & UV_HANDLE_CLOSING).
+ * Keeps a reference to a connection that was just closed: libuv accesses the addon's poll handles, which are part of the object, once more
+ * at the end of the turn. A
+ * collected object aborted the process (uv__finish_close: handle->flags & UV_HANDLE_CLOSING).
  */
 export function outliveClose(connection: object): void {
   setTimeout((_kept: object) => {}, KEPT_MS, connection).unref();

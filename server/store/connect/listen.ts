@@ -1,7 +1,4 @@
-/**
- * LISTEN on one connection, held by the primary for all its processes.
- * While the database answers, the primary sends a heartbeat every HEARTBEAT_MS; processes that miss it check the database themselves.
- */
+/** LISTEN on one connection of the primary, for all its processes: without its heartbeat they check the database themselves. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../base/time/backoff.ts';
 import { LibpqClient } from './client.ts';
@@ -25,7 +22,6 @@ interface ListenerEvents {
   change(payload: string): Promise<void>;
   /** A process of any machine stored events or freed agents. @param by the payload, see CommitNotifier.arrived */
   arrived(by: string): void;
-  /** The database has just answered. */
   alive(): void;
   /** The connection was lost; awaited before each reconnection attempt. */
   lost(): Promise<void>;
@@ -38,7 +34,6 @@ export class ChangeListener {
   readonly #conninfo: string;
   readonly #events: ListenerEvents;
   #client: LibpqClient | null = null;
-  /** Settles with the last query. */
   #asked: Promise<unknown> = Promise.resolve();
   #stopped = false;
   /** Monotonic; null before the first answer. */
@@ -82,7 +77,6 @@ export class ChangeListener {
     }
   }
 
-  /** Runs one connection: returns when stopped, throws when the connection is lost. */
   async #listen(onUp: () => void): Promise<void> {
     const client = new LibpqClient({
       nativeConnectionString: this.#conninfo,
@@ -121,10 +115,7 @@ export class ChangeListener {
     }
   }
 
-  /**
-   * Runs one query at a time: changes arrive during a heartbeat, and pg is about to remove its own queueing. When one fails the connection counts
-   * as lost: after its time limit it still runs, and no other can be sent.
-   */
+  /** Runs one query at a time. When one fails the connection counts as lost: after its time limit it still runs, and no other can be sent. */
   #ask(client: LibpqClient, text: string, values: string[] = []): Promise<unknown> {
     const asked = this.#asked.then(() => client.query(text, values));
     this.#asked = asked.catch((error) => void client.emit('error', error));

@@ -1,8 +1,7 @@
 /**
- * Where a statement runs. Events, deliveries and dedupe keys of a webhook are in its cell; everything else is at home. Each
- * statement on those tables states its place, so that callers need only one Database. Without cells every statement runs at home.
+ * Where a statement runs. Events, deliveries and dedupe keys of a webhook are in its cell; everything else is at home. Statements on those
+ * tables state their place.
  */
-
 import type { CellAway } from '../../model/cells.ts';
 
 /** Combines what each cell returned, in the order of the cells; home is the first. Not called for a single cell. */
@@ -55,6 +54,14 @@ export function summedBy<Row extends object>(
     }
     return [...rows.values()];
   };
+}
+
+/** One row for each key, its numbers summed, with the earliest of a time. */
+export function earliestBy<Row extends object>(keyOf: (row: Row) => string, time: keyof Row): Merge<Row> {
+  return summedBy(keyOf, (one, other) => ({
+    ...sumOf(one, other),
+    [time]: lesser(one[time] as string, other[time] as string),
+  }));
 }
 
 /** The sum of each number, a null counting as 0. Other members are those of `one`. */

@@ -1,17 +1,14 @@
 /**
- * Ordinary queries: a small pool of pg-native connections. The hot path has its own connection, see ../copy/connection.ts.
- *
- * Why libpq and not the JavaScript client of pg: DATABASE_URL is read as libpq reads it. The JavaScript client has no list of hosts with
- * target_session_attrs (failover), no key=value form, no service file, and other meanings of sslmode. It is not faster (bench/NOTES.md).
+ * Ordinary queries: a small pool of pg-native connections. libpq and not the JavaScript client of pg: that has no list of hosts with
+ * target_session_attrs (failover), no key=value form, no service file, and is not faster (bench/NOTES.md).
  */
 import type pg from 'pg';
 import { openPool } from './client.ts';
-import { repeatConflicts } from './conflicts.ts';
 import { weirConninfo } from './conninfo.ts';
 import type { Place } from './place.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
-import { DatabaseUnavailable } from './unavailable.ts';
+import { DatabaseUnavailable, repeatConflicts } from './unavailable.ts';
 
 /** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;
@@ -26,19 +23,19 @@ const LISTENING_IDLE_MS = 5_000;
  */
 export type Query = <Row extends object>(statement: Statement<Row>) => Promise<Row[]>;
 
-/** Runs one statement, or several in one transaction. Both methods reject like Query, and are repeated after a conflict with another transaction. */
-export interface Database {
+/** Runs statements, each for itself or in a transaction that is open. */
+export interface Queries {
   query: Query;
+}
+
+/** As Query; both methods are repeated after a conflict with another transaction. */
+export interface Database extends Queries {
   transaction<T>(work: (query: Query) => Promise<T>, options?: Pick<Statement, 'plan'>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** A database with a pool of its own. */
 export interface DatabasePool extends Database {
-  /**
-   * Runs `work` while a connection beside those of the pool listens on a channel. Rejects with DatabaseUnavailable when none can be had in
-   * time. A connection that is lost later does not end `work`: it hears no more.
-   */
+  /** Runs `work` while a connection beside those of the pool listens on a channel. One that is lost later hears no more. */
   listening<T>(channel: string, onPayload: (payload: string) => void, work: (query: Query) => Promise<T>): Promise<T>;
 }
 
@@ -50,51 +47,41 @@ export interface Statement<Row extends object = object> {
   /** Where it runs when there are cells; the Database of a single server ignores it. */
   place?: Place<Row>;
   /**
-   * `once`: a named statement is planned at its first use on a connection and never again. Use it for statements whose best plan does not
-   * depend on the values. Over partitions, planning costs more than execution (figures in bench/NOTES.md), and by default
-   * Postgres keeps replanning statements that it estimates as expensive. In a transaction the option of the transaction applies.
-   *
-   * `keyed`: as `once`, for statements that find all rows by an index. After a vacuum or an ANALYZE of an empty table, Postgres estimates
-   * each way to read it as the same, and the plan stays while the table grows: a claim scanned the primary key by webhook, or the whole
-   * table. So only nested loops over indexes are left to the planner.
+   * `once`: a named statement is planned at its first use on a connection and never again, for statements whose best plan does not depend on the
+   * values: over partitions, planning costs more than execution (bench/NOTES.md). In a transaction the option of the transaction applies.
+   * `keyed`: as `once`, for statements that find all rows by an index. A plan made for an empty table stays while it grows: a claim scanned the
+   * whole table. So only nested loops over indexes are left to the planner.
    */
   plan?: 'once' | 'keyed';
-  /** Overrides the default timeout. */
   timeoutMs?: number;
 }
 
-/**
- * Opens a pool, without connecting before the first query.
- * @param connectionsMax DB_POOL_MAX
- * @param isUsable false: the database must not be used yet, and every call rejects with DatabaseUnavailable.
- * @param onWaited called with the milliseconds that a query waited for its connection.
- * @param onError called when an idle connection is lost; the pool replaces it.
- */
+interface PoolOptions {
+  /** DB_POOL_MAX. */
+  connectionsMax: number;
+  applicationName: string;
+  /** False: the database must not be used yet, and every call rejects with DatabaseUnavailable. */
+  isUsable?: () => boolean;
+  /** Called when an idle connection is lost; the pool replaces it. */
+  onError?: (error: Error) => void;
+  /** Called with the milliseconds that a query waited for its connection. */
+  onWaited?: (ms: number) => void;
+}
+
+/** Opens a pool, without connecting before the first query. */
 export function openDatabase(
   conninfo: string,
-  {
-    connectionsMax,
-    applicationName,
-    isUsable,
-    onError,
-    onWaited,
-  }: {
-    connectionsMax: number;
-    applicationName: string;
-    isUsable?: () => boolean;
-    onError?: (error: Error) => void;
-    onWaited?: (ms: number) => void;
-  },
+  { connectionsMax, applicationName, isUsable = () => true, onError = () => {}, onWaited = () => {} }: PoolOptions,
 ): DatabasePool {
   const sessionsOf = (pool: pg.Pool, onWaited: (ms: number) => void): Sessions => {
     const renewal = new SessionRenewal<pg.PoolClient>(() => performance.now());
-    pool.on('error', (error) => onError?.(error));
+    pool.on('error', onError);
     pool.on('connect', (client) => renewal.opened(client));
-    return { pool, modes: new PlanModes(), renewal, isUsable: isUsable ?? (() => true), onWaited };
+    return { pool, modes: new PlanModes(), renewal, isUsable, onWaited };
   };
   const open = (limits: { connectionsMax: number; idleMs?: number }) =>
     openPool(weirConninfo(conninfo, applicationName), { timeoutMs: QUERY_TIMEOUT_MS, ...limits });
-  const sessions = sessionsOf(open({ connectionsMax }), onWaited ?? (() => {}));
+  const sessions = sessionsOf(open({ connectionsMax }), onWaited);
   const listeners = sessionsOf(open({ connectionsMax: LISTENING_MAX, idleMs: LISTENING_IDLE_MS }), () => {});
   return {
     query: (statement) => runAlone(sessions, statement),
@@ -180,7 +167,6 @@ function whileListening<T>(
   });
 }
 
-/** Runs a query. The SQLSTATE of a server error tells whether the statement or the server is at fault. */
 async function run<Row extends object>(client: pg.PoolClient, query: pg.QueryConfig): Promise<pg.QueryResult<Row>> {
   try {
     return await client.query<Row>(query);
@@ -208,16 +194,12 @@ async function acquire({ pool, renewal, isUsable, onWaited }: Sessions): Promise
   }
 }
 
-/**
- * After this error the connection can serve the next statement: the server refused the statement and waits for another, outside of a
- * transaction. After an error that is not listed it is closed, because a prepared statement may be outdated (0A000 after a migration).
- */
+/** Whether the connection can serve the next statement after this error. Else it is closed: a prepared statement may be outdated (0A000). */
 function isIntact(client: pg.PoolClient, error: unknown): boolean {
   const kind = sqlStateKind((error as { code?: string }).code ?? '');
   return kind !== undefined && kind !== 'session_ended' && client.getTransactionStatus() === 'I';
 }
 
-/** Runs `work` with a connection. Closes it if the connection is lost or is not intact after `work` rejects. */
 async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await acquire(sessions);
   let failure: Error | undefined;

@@ -1,7 +1,6 @@
 /**
- * Replaces the sessions of a pool that may be read-only (SQLSTATE 25006). A session takes default_transaction_read_only from its
- * role or database when it starts and keeps it. A session on a server that became a standby stays there after the address has
- * moved to the new primary. In both cases only a new session can write.
+ * Replaces the sessions of a pool that may be read-only (SQLSTATE 25006): a session keeps default_transaction_read_only, or its server, which
+ * became a standby.
  */
 
 /** While the server stays read-only, all sessions are replaced at most once in this time. */
@@ -27,7 +26,6 @@ export class SessionRenewal<Session extends object> {
     return this.#generations.get(session) === this.#generation;
   }
 
-  /** Reports that the session could not write. */
   readOnly(session: Session): void {
     if (!this.isCurrent(session) || this.#nowMs() - this.#renewedMs < EVERY_MS) return;
     this.#renewedMs = this.#nowMs();

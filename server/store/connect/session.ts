@@ -7,10 +7,7 @@ export interface OwnSetting {
   instead?: string;
 }
 
-/**
- * Left to the operator: search_path, role and default_tablespace (where the tables are), default_transaction_read_only (how providers end writes to
- * a full disk; see session-renewal.ts), memory, the planner and the log.
- */
+/** Left to the operator: search_path, role, default_tablespace, default_transaction_read_only, memory, the planner and the log. */
 export const ownSettings: readonly OwnSetting[] = [
   // First: it ends the session also when another setting is refused.
   { name: 'exit_on_error', value: 'off' },
@@ -50,11 +47,7 @@ export const ownSettings: readonly OwnSetting[] = [
   { name: 'jit', value: 'off' },
 ];
 
-/**
- * The first statement of a session. Startup options would save its round trip. But a server refuses those that its version does not have,
- * PgBouncer refuses or drops all of them, and those of the operator would have to be merged.
- * @param more settings of this kind of session
- */
+/** The first statement of a session: startup options would save its round trip, but servers and PgBouncer refuse some. @param more settings */
 export function sessionSetup(more: readonly OwnSetting[] = []): string {
   const literal = (text: string | undefined) => (text === undefined ? 'null' : `'${text}'`);
   const rows = [...ownSettings, ...more].map(

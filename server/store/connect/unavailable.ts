@@ -1,4 +1,6 @@
-/** A database that cannot be used now, and which of its failures are worth waiting for. */
+/** A database that cannot be used now, which of its failures are worth waiting for, and conflicts, which are repeated at once. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { z } from 'zod';
 import { isOutage } from './sql-states.ts';
 
 /** The database cannot be reached or cannot run the statement now; a retry may succeed. The cause is libpq's error. */
@@ -21,8 +23,8 @@ export function oneLine(message: string): string {
 }
 
 /**
- * Before a session exists, libpq reports a failure as text only, without a SQLSTATE. Its own messages are in English, because Node never sets a
- * locale; those of the server (after FATAL) may be in another language, and then count as permanent.
+ * Before a session exists, libpq reports a failure as text only, in English, because Node never sets a locale. What the server says in another
+ * language counts as permanent.
  * @see https://www.postgresql.org/docs/current/libpq-connect.html
  */
 const passing = [
@@ -51,10 +53,7 @@ const passing = [
   /FATAL: {2}remaining connection slots are reserved/,
 ];
 
-/**
- * True: the database is unreachable, starting, read-only, or lacks a resource. False: it refuses what the settings say (password, database,
- * certificate), or the schema does, and waiting would not help. With several hosts, every host must fail in a passing way.
- */
+/** True: every host is unreachable, starting, read-only, or lacks a resource. False: it refuses what the settings say. */
 export function isPassing(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;
   if (error.code !== undefined) return isOutage(error.code);
@@ -64,4 +63,31 @@ export function isPassing(error: unknown): boolean {
 /** The part of a message of libpq that concerns each host. */
 function hostsIn(message: string): string[] {
   return message.split(/\n(?=connection to server |could not translate host name )/);
+}
+
+export function expected<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const { success, data } = schema.safeParse(answer);
+  if (success) return data;
+  throw new DatabaseUnavailable(new Error('the server does not answer as the database of Weir does'));
+}
+
+const DEADLOCK = '40P01';
+/** The statement waited for a row that was moved to another partition, or in a deadlock. */
+const CONFLICTS: ReadonlySet<string | undefined> = new Set(['40001', DEADLOCK]);
+/** Unique indexes at which one of two concurrent statements fails, see queries/claims/held.ts. */
+const CONSTRAINTS: ReadonlySet<string | undefined> = new Set(['deliveries_begun']);
+const CONFLICT_TRIES_MAX = 3;
+/** After a deadlock, before the first repeat: a repeat at once took the lock before the other session, in the same deadlock. */
+const PAUSE_MS = 50;
+
+export async function repeatConflicts<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      const { code, constraint } = error as { code?: string; constraint?: string };
+      if (!(CONFLICTS.has(code) || CONSTRAINTS.has(constraint)) || tries === CONFLICT_TRIES_MAX) throw error;
+      if (code === DEADLOCK) await delay(tries * PAUSE_MS);
+    }
+  }
 }

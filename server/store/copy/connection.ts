@@ -1,13 +1,10 @@
 /**
- * A libpq connection used only for COPY .. FROM STDIN, for the look-up after a COPY whose outcome is unknown, and for the transaction
- * around a COPY of the spool's drain.
- *
- * pg-native's own copy stream drops errors and can stop forever, so this class uses libpq directly. Three constraints:
- * libuv polls the one socket with two handles, and with both active the writer never wakes, so the reader is stopped
- * before waiting for writable. In COPY_IN state getResult() returns COPY_IN repeatedly, so nothing drains it there.
- * When the server closes the connection while it has unread bytes from us, the socket is in error, and libuv ends its poll with a
- * status that the addon swallows, so no callback ever runs again. Therefore a timer checks the connection (observed: a COPY that
- * waited out COMMIT_TIMEOUT_MS after pg_terminate_backend).
+ * A libpq connection for COPY .. FROM STDIN, for the look-up after a COPY whose outcome is unknown, and for the transaction of the spool's
+ * drain.
+ * pg-native's own copy stream drops errors and can stop forever. libuv polls the one socket with two handles, and with both active the writer
+ * never wakes, so the reader is stopped before waiting for writable. In COPY_IN state getResult() returns COPY_IN repeatedly, so nothing drains
+ * it there. When the server closes the connection while it has unread bytes from us, no callback ever runs again, so a timer checks the
+ * connection.
  */
 import Native, { type Libpq } from 'pg-native';
 import { outliveClose, weirConninfo, writableConninfo } from '../connect/conninfo.ts';
@@ -26,7 +23,6 @@ export const COPY_CONNECTIONS = 2;
 
 /** libpq copies its input; slices keep its buffer small. */
 const SLICE_BYTES = 262_144;
-/** Check interval: a connection lost without a wake-up is detected within this time. */
 const CHECK_EVERY_MS = 250;
 
 /** The fan-out reads the rows of a COPY, including bodies, from memory; the default of 4 MB would spill a full batch to disk. */
@@ -53,10 +49,7 @@ export class CopyConnection {
     this.#checkTimer = setInterval(() => this.#wakeOrRead(), CHECK_EVERY_MS).unref();
   }
 
-  /**
-   * Rejects with libpq's message, which never contains the password.
-   * @param onClosed called once when either side ends the connection, with the reason.
-   */
+  /** Rejects with libpq's message, which never contains the password. @param onClosed called once when either side ends the connection */
   static async connect(
     conninfo: string,
     onClosed: (reason: string) => void,
@@ -133,9 +126,8 @@ export class CopyConnection {
   }
 
   /**
-   * Runs one or several statements. Returns the first column of the first statement's rows; empty if it returns none. Rejects if one
-   * fails; the error of the server has its SQLSTATE as `code`.
-   * @param values parameters of the one statement
+   * Runs one or several statements. Returns the first column of the first statement's rows. Rejects with the error of the server, which has
+   * its SQLSTATE as `code`.
    */
   async run(sql: string, values?: readonly string[]): Promise<string[]> {
     await this.#send(sql, values);
@@ -192,7 +184,6 @@ export class CopyConnection {
     }
   }
 
-  /** Returns the status of the next result. */
   async #result(): Promise<string | null> {
     while (this.#pq.isBusy()) {
       await new Promise<void>((resolve) => {

@@ -21,7 +21,6 @@ export interface EventRow {
   requestId?: string;
 }
 
-/** The COPY statement for these bytes. */
 export const copyEventsSql = copyInto('events');
 
 /** @param table `events`, by the name that it has on the server */
@@ -68,7 +67,6 @@ export class CopyEncoder {
   }
 }
 
-/** Returns COPY data of rows that are already encoded. */
 export function copyData(rows: Uint8Array): Buffer {
   const data = Buffer.allocUnsafe(SIGNATURE.length + rows.length + TRAILER_BYTES);
   SIGNATURE.copy(data);
@@ -102,7 +100,6 @@ const INT8_OID = 20;
 const ARRAY_HEAD_BYTES = 20;
 const ARRAY_ITEM_BYTES = 4 + 8;
 
-/** Writes a bigint[] with one dimension. */
 function writeBigints(buffer: Buffer, start: number, items: readonly bigint[]): number {
   let at = buffer.writeInt32BE(ARRAY_HEAD_BYTES + items.length * ARRAY_ITEM_BYTES, start);
   for (const word of [1, 0, INT8_OID, items.length, 1]) at = buffer.writeInt32BE(word, at);

@@ -4,7 +4,7 @@ import { realpath, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { EmbeddedPostgresError } from './error.ts';
+import { OperatorError } from '../../model/fault.ts';
 
 const run = promisify(execFile);
 
@@ -14,7 +14,6 @@ export type Account = { uid: number; gid: number; name: string } | null;
 /** The system user that runs Postgres when Weir runs as root. */
 export const SYSTEM_USER = 'weir';
 
-/** The command that creates SYSTEM_USER. */
 export const addUserCommand = [
   'useradd',
   '--system',
@@ -26,10 +25,7 @@ export const addUserCommand = [
   SYSTEM_USER,
 ] as const;
 
-/**
- * Chooses the account for a data directory: its owner, or an account for a new directory if `pgdata` is missing. `null`: the current
- * user. Creates the system user when Weir runs as root and needs it. Throws EmbeddedPostgresError.
- */
+/** Chooses the account for a data directory: its owner, or for a new one the current user or, for root, a system user that it creates. */
 export async function chooseAccount(pgdata: string): Promise<Account> {
   const ourUid = process.getuid!();
   const owner = await stat(pgdata).catch(() => null);
@@ -84,10 +80,7 @@ export async function lookUpUser(name: string): Promise<Account> {
   }
 }
 
-/**
- * Checks that the account can enter `directory` and all its parents. Throws EmbeddedPostgresError naming the first it cannot enter.
- * @param what runs as the account, for the message
- */
+/** Throws EmbeddedPostgresError naming the first of `directory` and its parents that the account cannot enter. @param what runs as the account */
 export async function checkWalkable(directory: string, account: Account, what = 'Postgres runs'): Promise<void> {
   if (account === null) return;
   for (let step = await realpath(directory); ; step = dirname(step)) {
@@ -101,3 +94,5 @@ export async function checkWalkable(directory: string, account: Account, what = 
     if (step === '/') return;
   }
 }
+
+export class EmbeddedPostgresError extends OperatorError {}

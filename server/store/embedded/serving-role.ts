@@ -1,17 +1,13 @@
-/**
- * The role of the serving processes with the embedded server. The owner of the database is a superuser, who may read files and run programs on
- * the machine; a statement that goes wrong in a process must not. With another server, its operator chooses the role.
- */
-import type { Database } from '../connect/pool.ts';
+/** The role of the serving processes with the embedded server, whose owner is a superuser and may read files and run programs. */
+import type { Queries } from '../connect/pool.ts';
 
 export const SERVING_ROLE = 'weir_serving';
 
 /**
- * Creates the role, with the rights that it lacks. Call after the migrations, as the owner. Tables that are made later get the rights by
- * default. It owns the tables whose partitions processes may create (see PartitionRepair) and to which the first subscription, or the first ordered one, adds a trigger,
- * and sees when the transactions of all sessions began (see cells/move.ts).
+ * Creates the role, with the rights that it lacks. Call after the migrations, as the owner. It owns the tables whose partitions processes may
+ * create and to which the first subscription adds a trigger, and sees when all transactions began (see cells/move.ts).
  */
-export async function prepareServingRole({ query }: Pick<Database, 'query'>): Promise<void> {
+export async function prepareServingRole({ query }: Queries): Promise<void> {
   await query({
     text: `
       do $$

@@ -1,6 +1,6 @@
 /**
- * Spare WAL files of the embedded server. The commit that needs a new file waits until 16 MB of zeros are written, 40 to 140 ms, and so does every
- * other one (bench/NOTES.md). The server keeps files up to `min_wal_size`, but only those that it had: a new one has none to spare.
+ * Spare WAL files of the embedded server, which keeps only files that it had. The commit that needs a new file waits 40 to 140 ms until it is
+ * written (bench/NOTES.md).
  */
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -23,10 +23,9 @@ const lookSql = `
   from pg_ls_waldir() where name ~ '^[0-9A-F]{24}$'`;
 
 /**
- * Makes WAL files up to `min_wal_size` or a tenth of the free space, one at a time while nothing else writes, and a checkpoint that keeps them to
- * be used again. Resolves with their number; 0: there were enough, or they would be archived. Rejects when the role may not.
- * @param freeBytes at the directory of the WAL
- * @param signal ends it with a rejection
+ * Makes WAL files up to `min_wal_size` or a tenth of the free space, one at a time while nothing else writes, and a checkpoint that keeps
+ * them. Resolves with their number. Rejects
+ * when the role may not. @param freeBytes at the directory of the WAL
  */
 export async function fillWalPool(database: Database, freeBytes: number, signal: AbortSignal): Promise<number> {
   const look = async () => (await database.query<Look>({ text: lookSql }))[0]!;
@@ -53,7 +52,6 @@ interface Look {
   position: string;
 }
 
-/** Free space at the WAL of the server in DATA_DIR, in bytes. */
 export async function freeWalBytes(dataDir: string): Promise<number> {
   const { bavail, bsize } = await statfs(join(dataDir, 'postgres/pg_wal'));
   return bavail * bsize;

@@ -1,5 +1,5 @@
 /** Names of webhooks and agents, for pages: without what else a list has of each, such as the webhooks of an agent. */
-import type { Database } from '../connect/pool.ts';
+import type { Queries } from '../connect/pool.ts';
 import { arrayOf, rowsNamed } from '../sql.ts';
 
 export type NamedTable = 'webhooks' | 'agents';
@@ -16,14 +16,9 @@ const isShown: Record<NamedTable, string> = {
 };
 
 /** Reads the names by id, of revoked agents too; deleted and unknown ones are omitted. */
-export async function readNames(
-  { query }: Pick<Database, 'query'>,
-  table: NamedTable,
-  ids: readonly string[],
-): Promise<Named[]> {
+export async function readNames({ query }: Queries, table: NamedTable, ids: readonly string[]): Promise<Named[]> {
   if (ids.length === 0) return [];
   return query<Named>({
-    name: `names-of-${table}`,
     text: `select id, name from ${table} where id = any ($1::uuid[]) and ${isShown[table]}`,
     values: [arrayOf(ids)],
   });
@@ -38,7 +33,7 @@ export interface NewestNames {
 }
 
 export function readNewestNames(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   table: NamedTable,
   { contains, active, limit }: NewestNames,
 ): Promise<Named[]> {

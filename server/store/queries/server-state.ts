@@ -1,6 +1,5 @@
 /** State of the database server, for the status page. */
-
-import type { Database } from '../connect/pool.ts';
+import type { Database, Queries } from '../connect/pool.ts';
 import { migrationFiles, pendingMigrations } from '../migrate.ts';
 import { readHorizon } from '../retention/partitions.ts';
 
@@ -11,13 +10,11 @@ interface ServerState {
   connections: number;
   connectionsMax: number;
   schemaVersion: number;
-  /** Names of pending migrations. */
   pending: string[];
   /** First and last day that has partitions, as YYYY-MM-DD; null: no partitions. */
   partitions: { first: string; last: string } | null;
 }
 
-/** Reads the state. Rejects with DatabaseUnavailable. */
 export async function readServerState(database: Database): Promise<ServerState> {
   const [[row], pending, horizon] = await Promise.all([
     database.query<Pick<ServerState, 'version' | 'bytes' | 'connections' | 'connectionsMax'>>({
@@ -40,7 +37,7 @@ export async function readServerState(database: Database): Promise<ServerState> 
 }
 
 /** The clock of the database, Unix milliseconds. */
-export async function readDatabaseClock({ query }: Pick<Database, 'query'>): Promise<number> {
+export async function readDatabaseClock({ query }: Queries): Promise<number> {
   const [row] = await query<{ ms: number }>({
     text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
   });
@@ -48,7 +45,7 @@ export async function readDatabaseClock({ query }: Pick<Database, 'query'>): Pro
 }
 
 /** Size of the database on disk in bytes, including indexes. */
-export async function readDatabaseBytes({ query }: Pick<Database, 'query'>): Promise<number> {
+export async function readDatabaseBytes({ query }: Queries): Promise<number> {
   const [row] = await query<{ bytes: number }>({
     text: 'select pg_database_size(current_database())::float8 as bytes',
   });

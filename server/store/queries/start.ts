@@ -16,13 +16,9 @@ function both(home: FirstSteps, { event, acknowledged }: FirstSteps): FirstSteps
   return { ...home, event: home.event || event, acknowledged: home.acknowledged || acknowledged };
 }
 
-/**
- * Reads what is done. Bounded: of the deliveries, the oldest and newest 1,000 are read. Agents claim the oldest first, and an
- * installation with more pending ones has other things to look at.
- */
+/** Reads what is done. Of the deliveries, the oldest and newest 1,000 are read: agents claim the oldest first. */
 export async function readFirstSteps(database: Database): Promise<FirstSteps> {
   const [steps] = await database.query<FirstSteps>({
-    name: 'read-first-steps',
     text: `
       select
         (select id::text from webhooks where deleted_at is null order by created_at desc limit 1) as webhook,

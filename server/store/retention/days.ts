@@ -1,11 +1,6 @@
 /**
- * What is done to days that are over.
- *
- * An index of their events by webhook: what a webhook received is found without reading the events of all others. Today's partition has none, so
- * storing an event costs the same as without them. An event takes 57 bytes of its index, and 0.7 us to sort it in.
- *
- * A vacuum, which freezes their rows. Rows are only added to days that are not over: a vacuum of them reads what COPY has just written, beside
- * the commits, again after each fifth. At 5,000 events/s p99 was 56 ms with it and 14 without.
+ * What is done to days that are over: an index of their events by webhook, which takes 57 bytes and 0.7 us an event, and a vacuum, which freezes
+ * their rows. On days that are not over a vacuum reads what COPY has just written: at 5,000 events/s p99 was 56 ms with it and 14 without.
  */
 import { DAY_MS } from '../../base/time/durations.ts';
 import type { Database } from '../connect/pool.ts';
@@ -24,9 +19,7 @@ const excludes = `set (${NOT_FOR_INSERTS} = -1, toast.${NOT_FOR_INSERTS} = -1, $
 
 /**
  * Excludes new partitions from autovacuum, and ends that for days that ended an hour before `nowMs`, whose events get the index, oldest first.
- * Returns the new indexes. While an index is built, its partition takes no writes: a drain of a spool of that day waits. Built
- * concurrently, it would wait for each backup.
- * @param stopping true: returns before the next one
+ * Returns the new indexes. While an index is built, its partition takes no writes. Built concurrently, it would wait for each backup.
  */
 export async function tendDays(
   database: Database,

@@ -2,9 +2,8 @@
 import { z } from 'zod';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
-import { expected } from '../connect/expected.ts';
 import type { Database, Query } from '../connect/pool.ts';
-import { DatabaseUnavailable } from '../connect/unavailable.ts';
+import { DatabaseUnavailable, expected } from '../connect/unavailable.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay, LOCK_TIMEOUT, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
 import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
@@ -13,7 +12,6 @@ import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
 export type Archive = (partition: string, query: Query) => Promise<void>;
 
 interface Dropped {
-  /** Names of the dropped partitions. */
   partitions: string[];
   /** Deliveries in them that were not settled. */
   unhandled: number;
@@ -25,13 +23,13 @@ interface Dropped {
   unarchived: { partition: string; reason: string }[];
 }
 
-interface DropOptions {
+export interface DropOptions {
   /** Days that a day with pending or leased deliveries is kept longer. */
   keepUndeliveredDays?: number;
   archive?: Archive | null;
   detachTimeoutMs?: number;
   /** True: returns before the next partition. */
-  stopping?: () => boolean;
+  stopping?: (() => boolean) | undefined;
   /** A cell on Citus: for what drops tables, which goes through the coordinator. */
   tables?: Database;
 }
@@ -55,11 +53,8 @@ export function firstKeptDay(retentionDays: number, nowMs: number): string {
 }
 
 /**
- * Drops the partitions of days that ended more than `retentionDays` ago. DETACH CONCURRENTLY waits for old transactions without
- * blocking other sessions; an interrupted detach is completed by the next run.
- *
- * A day with undelivered events is kept whole. To move them into a partition of their own would write every one of them once more, and
- * the time in their id would no longer name their partition.
+ * Drops the partitions of days that ended more than `retentionDays` ago. DETACH CONCURRENTLY waits for old transactions without blocking other
+ * sessions; an interrupted detach is completed by the next run. A day with undelivered events is kept whole.
  */
 export async function dropOldPartitions(
   database: Database,
@@ -159,10 +154,7 @@ type Archived = { kind: 'dropped' | 'elsewhere' | 'read' } | { kind: 'failed'; r
 
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/**
- * Archives and drops in one transaction. Between its statements it holds no snapshot, so that vacuum and claims are not slowed down. One
- * machine archives at a time: the lock is released when the partition is gone, or when that machine is.
- */
+/** Archives and drops in one transaction, which holds no snapshot between its statements. One machine archives at a time, by a lock. */
 async function archiveAndDrop(database: Database, name: string, archive: Archive | null): Promise<Archived> {
   try {
     return await database.transaction(async (query): Promise<Archived> => {
@@ -186,7 +178,6 @@ async function archiveAndDrop(database: Database, name: string, archive: Archive
   }
 }
 
-/** Limit on the rows that one statement deletes. */
 const ROWS_MAX = 10_000;
 
 /** A cell on Citus: archives and deletes the finished deliveries of a day, which are in one table. Returns why the archive failed, or null. */

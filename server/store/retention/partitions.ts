@@ -7,10 +7,7 @@ import type { Database } from '../connect/pool.ts';
 export const partitionedTables = ['events', 'deliveries'] as const;
 export type PartitionedTable = (typeof partitionedTables)[number];
 
-/**
- * The parents of the partitions. Deliveries that are pending or leased are in deliveries_live, whatever their day. In a cell on Citus, which
- * takes no partitions of partitions, deliveries_finished is one table.
- */
+/** The parents of the partitions. Pending and leased deliveries are in deliveries_live. In a cell on Citus deliveries_finished is one table. */
 export const parents = { events: 'events', deliveries: 'deliveries_finished' } as const;
 export const ALL_PARENTS = `{${Object.values(parents).join(',')}}`;
 
@@ -27,10 +24,8 @@ export interface Horizon {
 }
 
 /**
- * Creates the missing partitions around `nowMs`. Returns their names.
- *
- * Uses CREATE and ATTACH instead of CREATE .. PARTITION OF, which takes an exclusive lock on the parent table. That lock waits
- * behind pg_dump, and every COPY then waits behind it.
+ * Creates the missing partitions around `nowMs`. Returns their names. CREATE .. PARTITION OF would take an exclusive lock on the parent table,
+ * wait behind pg_dump, and stop every COPY.
  */
 export async function createPartitions(database: Database, nowMs: number): Promise<string[]> {
   const made: string[] = [];
@@ -39,24 +34,18 @@ export async function createPartitions(database: Database, nowMs: number): Promi
   return made;
 }
 
-/** Creates the missing partitions of the days of these times, Unix milliseconds. */
 export async function createDays(database: Database, timesMs: readonly number[]): Promise<void> {
   const days = new Set(timesMs.map((ms) => Math.floor(ms / DAY_MS) * DAY_MS));
   for (const fromMs of [...days].sort((a, b) => a - b))
     for (const table of partitionedTables) await createPartition(database, table, fromMs);
 }
 
-interface MissingPartition {
-  table: PartitionedTable;
-  name: string;
-  /** First millisecond of the day. */
-  fromMs: number;
-}
-
 /** Partitions from yesterday to DAYS_AHEAD days after `nowMs` that do not exist or are not attached, oldest first. */
-export async function missingPartitions(database: Database, nowMs: number): Promise<MissingPartition[]> {
+export async function missingPartitions(
+  database: Database,
+  nowMs: number,
+): Promise<{ table: PartitionedTable; name: string; fromMs: number }[]> {
   const rows = await database.query<{ parent: string; name: string | null }>({
-    name: 'attached-partitions',
     text: `select p.relname as parent, c.relname as name from pg_class p
            left join (pg_inherits i join pg_class c on c.oid = i.inhrelid) on i.inhparent = p.oid and not i.inhdetachpending
            where p.oid = any ($1::regclass[]) and p.relkind = 'p'`,
@@ -74,7 +63,6 @@ export async function missingPartitions(database: Database, nowMs: number): Prom
 /** The range in which every table has partitions, from the first day to the last; null without partitions. The range may have gaps. */
 export async function readHorizon(database: Database): Promise<Horizon | null> {
   const found = await database.query<{ first: string | null; last: string }>({
-    name: 'partition-horizon',
     text: `select min(right(c.relname, 8)) as first, max(right(c.relname, 8)) as last from pg_class p
            left join (pg_inherits i join pg_class c on c.oid = i.inhrelid and c.relname ~ '_[0-9]{8}$') on i.inhparent = p.oid
            where p.oid = any ($1::regclass[]) and p.relkind = 'p'
@@ -158,7 +146,6 @@ export class PartitionRepair {
     this.#observer = observer;
   }
 
-  /** Starts a repair, unless one is in progress or was started within REPAIR_EVERY_MS. */
   begin(): void {
     if (this.#underWay !== null || performance.now() - this.#startedMs < REPAIR_EVERY_MS) return;
     this.#startedMs = performance.now();

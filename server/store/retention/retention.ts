@@ -1,44 +1,30 @@
-/**
- * Retention row by row: events of webhooks with a shorter retention, and expired keys, are deleted in small batches. Days older than
- * RETENTION_DAYS are dropped whole, see drop-partitions.ts.
- */
+/** Retention row by row: events of webhooks with a shorter retention, and expired keys. Days older than RETENTION_DAYS are dropped whole. */
 import { DAY_MS } from '../../base/time/durations.ts';
-import type { Database } from '../connect/pool.ts';
-import { arrayOf, isoText } from '../sql.ts';
+import type { Database, Queries } from '../connect/pool.ts';
+import { arrayOf } from '../sql.ts';
+import type { DropOptions } from './drop-partitions.ts';
 import { inParts } from './in-parts.ts';
 import { readHorizon } from './partitions.ts';
 
 /** Limit on the expired keys deleted in one statement: short locks, little to vacuum at a time. */
 const KEYS_AT_A_TIME = 10_000;
 
-interface RetentionOptions {
-  /** Days that an event with pending or leased deliveries is kept longer. */
-  keepUndeliveredDays?: number;
-  /** True: returns before the next statement. */
-  stopping?: (() => boolean) | undefined;
-  /** See Cell.tables. */
-  tables?: Database;
-}
-
 interface Expired {
   events: number;
   deliveries: number;
-  /** Number of these deliveries that were not settled. */
   unhandled: number;
 }
 
 /**
- * Deletes events and deliveries of webhooks whose own retention_days is lower than `retentionDays` (RETENTION_DAYS), day by day
- * from the oldest. Each statement reads a bounded number of rows and is followed by a pause as long as the statement. Progress is
- * recorded after each day, so an interrupted run resumes there. Half of a million events takes 34 s (bench/NOTES.md).
- *
- * Undelivered events are removed `keepUndeliveredDays` later, in a second pass with its own progress.
+ * Deletes events and deliveries of webhooks whose own retention_days is lower than RETENTION_DAYS, day by day from the oldest, with pauses. An
+ * interrupted run resumes at its day. Half of a million events takes 34 s (bench/NOTES.md). Undelivered events are removed `keepUndeliveredDays`
+ * later, in a second pass with its own progress.
  */
 export async function removeExpiredEvents(
   database: Database,
   retentionDays: number,
   nowMs: number,
-  { keepUndeliveredDays = 0, stopping = () => false, tables = database }: RetentionOptions = {},
+  { keepUndeliveredDays = 0, stopping = () => false, tables = database }: Omit<DropOptions, 'archive'> = {},
 ): Promise<Expired> {
   const expired: Expired = { events: 0, deliveries: 0, unhandled: 0 };
   const horizon = await readHorizon(tables);
@@ -115,7 +101,6 @@ export async function deleteExpiredKeys(database: Database, stopping?: () => boo
   let deleted = 0;
   await inParts(async () => {
     const rows = await database.query({
-      name: 'delete-expired-keys',
       text: `delete from dedupe_keys
              where (webhook_id, key) in (
                select webhook_id, key from dedupe_keys where expires_at < now() order by expires_at limit $1 for update skip locked)
@@ -141,32 +126,22 @@ interface RetentionGroup {
   undeliveredBeforeMs: number | null;
 }
 
-/** Reads webhooks, including deleted ones, that keep events for less than `retentionDays`. */
-export async function readRetentionGroups(
-  { query }: Pick<Database, 'query'>,
-  retentionDays: number,
-): Promise<RetentionGroup[]> {
-  const rows = await query<{ webhookIds: string[]; retentionDays: number; removed: string | null; all: string | null }>(
-    {
-      name: 'read-retention-groups',
-      text: `select array_agg(id::text) as "webhookIds", retention_days as "retentionDays",
-             ${isoText('events_removed_before')} as removed, ${isoText('undelivered_removed_before')} as all
+export function readRetentionGroups({ query }: Queries, retentionDays: number): Promise<RetentionGroup[]> {
+  return query<RetentionGroup>({
+    text: `select array_agg(id::text) as "webhookIds", retention_days as "retentionDays",
+             ${milliseconds('events_removed_before')} as "removedBeforeMs", ${milliseconds('undelivered_removed_before')} as "undeliveredBeforeMs"
            from webhooks where retention_days < $1
            group by retention_days, events_removed_before, undelivered_removed_before
            order by retention_days, events_removed_before, undelivered_removed_before`,
-      values: [retentionDays],
-    },
-  );
-  return rows.map(({ removed, all, ...group }) => ({
-    ...group,
-    removedBeforeMs: removed === null ? null : Date.parse(removed),
-    undeliveredBeforeMs: all === null ? null : Date.parse(all),
-  }));
+    values: [retentionDays],
+  });
 }
+
+const milliseconds = (time: string) => `(extract(epoch from ${time}) * 1000)::float8`;
 
 /** Records that the events of these webhooks received before a time (Unix milliseconds) were removed; `all`: undelivered ones too. */
 async function recordRemovedBefore(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   webhookIds: readonly string[],
   of: Pass['of'],
   beforeMs: number,
@@ -180,9 +155,8 @@ async function recordRemovedBefore(
 }
 
 /**
- * The statement after which retention removes events that were stored with an older time than its mark; without it they would be kept as long as
- * RETENTION_DAYS says.
- * @param stored relation with the webhook_id and received_at of events that a statement stores
+ * The statement after which retention removes events that were stored with an older time than its mark. @param stored relation with their
+ * webhook_id and received_at
  */
 export function moveMarksBack(stored: string): string {
   return `
@@ -191,30 +165,22 @@ export function moveMarksBack(stored: string): string {
     where webhooks.id = oldest.webhook_id and events_removed_before > oldest.received_at`;
 }
 
-interface Removed {
-  rows: number;
-  /** Deliveries that were not settled. */
-  unhandled: number;
-  /** Where the next statement starts; null: done. */
-  next: Cursor | null;
-}
-
 interface Cursor {
   receivedAt: string;
   id: string;
 }
 
 /**
- * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), Unix milliseconds, among the first ROWS_MAX
- * rows after `after`. Walks the primary key, which contains webhook_id: rows of other webhooks cost one index entry each.
+ * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), among the first ROWS_MAX rows after `after` in the
+ * primary key.
  */
 async function deleteExpiredRows(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   table: 'events' | 'deliveries',
   webhookIds: readonly string[],
   { of, fromMs, toMs }: Pass,
   after: Cursor | null,
-): Promise<Removed> {
+): Promise<{ rows: number; unhandled: number; next: Cursor | null }> {
   const [found] = await query<{ rows: number; unhandled: number; read: number } & Cursor>({
     text: `
       with walked as materialized (

@@ -1,5 +1,4 @@
 /** The pending and leased deliveries of a day whose partitions are dropped. They are not in the partition: it has the finished ones. */
-
 import type { Database } from '../connect/pool.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay } from './partitions.ts';
@@ -17,7 +16,6 @@ const unsettled = `
 /** SQL: the delivery `d` is one of the rows `u` of `unsettled`. */
 const isUnsettled = `d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id and d.state in ('pending', 'leased')`;
 
-/** Whether a day, such as `20260131`, has deliveries that are pending or leased. */
 export async function hasUnsettled({ query }: Database, day: string): Promise<boolean> {
   const [row] = await query<{ has: boolean }>({
     text: `select exists (${unsettled}) as has`,

@@ -7,18 +7,17 @@ import { createDataDir, keyPath } from '../../base/files/data-dir.ts';
 import { flushDirectory } from '../../base/files/durable-file.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
-import type { Database } from '../connect/pool.ts';
-import { readReplacedSeconds } from '../queries/secrets/secrets-keys.ts';
-import { findDecryptable } from '../queries/webhooks/secrets.ts';
+import { advisoryLocks } from '../advisory-locks.ts';
+import type { Database, Queries, Query } from '../connect/pool.ts';
+import { sealedSecrets } from '../queries/webhooks/secrets.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
 
 /** The active keys in base64, current key first. */
 export type SecretsKeys = string[];
 
 /**
- * Loads SECRETS_KEY and SECRETS_KEY_PREVIOUS. If SECRETS_KEY is unset, loads the key in DATA_DIR/secrets.key, which is created on
- * first use, and, unless SECRETS_KEY_PREVIOUS is set, the key in DATA_DIR/secrets.key.previous if that file exists.
- * Throws OperatorError if a file cannot be read or written, or contains no key.
+ * Loads SECRETS_KEY and SECRETS_KEY_PREVIOUS; without SECRETS_KEY the key in DATA_DIR/secrets.key, which is created on first use, and that in
+ * secrets.key.previous if it exists. Throws OperatorError if a file cannot be read or written, or contains no key.
  */
 export function loadSecretsKeys(settings: Settings): SecretsKeys {
   const { SECRETS_KEY: given, DATA_DIR: directory } = settings;
@@ -38,10 +37,7 @@ export function previousKeyPath(directory: string): string {
   return join(directory, 'secrets.key.previous');
 }
 
-/**
- * Replaces the generated key of a DATA_DIR with a new key and keeps the old one as the previous key. Weir must not run on the directory
- * during the call. Throws OperatorError if there is no key yet, a different previous key exists, or a file cannot be read or written.
- */
+/** Replaces the generated key of a DATA_DIR, on which Weir must not run, and keeps the old one as the previous key. Throws OperatorError. */
 export function replaceStoredKey(directory: string): void {
   const [path, previousPath] = [keyPath(directory), previousKeyPath(directory)];
   if (!existsSync(path)) throw new OperatorError(`there is no key in ${path} yet`, 'the first start makes one');
@@ -100,7 +96,6 @@ function readKey(path: string, otherwise: string): string {
   throw new OperatorError(`${path} holds no key of 32 bytes in base64`, `restore it from a backup, or ${otherwise}`);
 }
 
-/** Creates the key file. The complete draft is linked to its name: if two processes start at once, one creates it, the other reads it. */
 function createKey(path: string): void {
   const draft = writeDraft(path);
   try {
@@ -122,8 +117,8 @@ function writeDraft(path: string): string {
 export const CLOCK_DIFFERENCE_MS = 10_000;
 
 /**
- * Decides whether a value signed with SECRETS_KEY_PREVIOUS is still accepted. That key may have leaked, and an attacker could sign with
- * it. It is therefore accepted only for the lifetime of values signed before the replacement. The database stores the replacement time.
+ * Decides whether a value signed with SECRETS_KEY_PREVIOUS, which may have leaked, is still accepted: only for the lifetime of values signed
+ * before the replacement.
  */
 export class PreviousKey {
   readonly #database: Database;
@@ -134,10 +129,7 @@ export class PreviousKey {
     this.#fingerprint = previous === undefined ? null : fingerprintOf(previous);
   }
 
-  /**
-   * Returns true if the key was replaced less than `seconds` ago, or is still the current key on another machine. Queries the database,
-   * so call it only for values with a valid signature. Rejects with DatabaseUnavailable.
-   */
+  /** Whether the key was replaced less than `seconds` ago, or is the current key on another machine. Call it after the signature was checked. */
   async isAccepted(seconds: number): Promise<boolean> {
     if (this.#fingerprint === null) return false;
     const replacedSeconds = await readReplacedSeconds(this.#database, this.#fingerprint);
@@ -146,17 +138,15 @@ export class PreviousKey {
   }
 }
 
-/**
- * Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
- * cannot be decrypted, Weir starts, and only their webhooks answer 503.
- */
+/** Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
   const derived = derivedKeys(keys, 'webhook-secrets');
-  const { examined, found } = await findDecryptable(
-    database,
-    (webhookId, sealed) => unseal(sealed, derived, webhookId) !== null,
-  );
-  if (found || examined === 0) return;
+  let examined = 0;
+  for await (const { webhookId, sealed } of sealedSecrets(database)) {
+    if (unseal(sealed, derived, webhookId) !== null) return;
+    examined++;
+  }
+  if (examined === 0) return;
   const given =
     settings.SECRETS_KEY === undefined ? `the key in ${join(settings.DATA_DIR, 'secrets.key')}` : 'SECRETS_KEY';
   throw new OperatorError(
@@ -164,4 +154,64 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
     'give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ' +
       `If that key is lost, give a webhook a new secret: ${weirCommand()} webhook rotate ID`,
   );
+}
+
+/**
+ * Records the current key. Call in a transaction. A key that was never current replaces all others now. One that was changes nothing unless
+ * `again` is set: a machine that still starts with the old key must not change the time of the replacement. Returns the fingerprints of the keys
+ * that were in use until now.
+ * @param previous fingerprint of SECRETS_KEY_PREVIOUS. Recorded as replaced now when nothing is recorded yet.
+ */
+export async function recordKeys(
+  query: Query,
+  current: Buffer,
+  previous: Buffer | null,
+  { again }: { again: boolean },
+): Promise<Buffer[]> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.secretsKeys] });
+  const rows = await query<{ fingerprint: Buffer; used: boolean; replaced: boolean }>({
+    text: `select fingerprint, first_used_at is not null as used, replaced_at is not null as replaced from secrets_keys`,
+  });
+  const known = rows.find(({ fingerprint, used }) => used && fingerprint.equals(current));
+  if (known !== undefined && !(known.replaced && again)) return [];
+  const before = await query<{ fingerprint: Buffer }>({
+    text: 'update secrets_keys set replaced_at = now() where replaced_at is null and fingerprint <> $1 returning fingerprint',
+    values: [current],
+  });
+  await query({
+    text: `insert into secrets_keys as k (fingerprint, first_used_at) values ($1, now())
+           on conflict (fingerprint) do update set first_used_at = coalesce(k.first_used_at, now()), replaced_at = null`,
+    values: [current],
+  });
+  if (rows.length === 0 && previous !== null)
+    await query({
+      text: 'insert into secrets_keys (fingerprint, replaced_at) values ($1, now())',
+      values: [previous],
+    });
+  return before.map(({ fingerprint }) => fingerprint);
+}
+
+export async function wasKeyUsed({ query }: Queries, fingerprint: Buffer): Promise<boolean> {
+  const rows = await query({
+    text: 'select from secrets_keys where fingerprint = $1 and first_used_at is not null',
+    values: [fingerprint],
+  });
+  return rows.length > 0;
+}
+
+/** Seconds since a key was replaced, by the database's clock. Null: still in use; undefined: never in use. */
+export async function readReplacedSeconds({ query }: Queries, fingerprint: Buffer): Promise<number | null | undefined> {
+  const [row] = await query<{ seconds: number | null }>({
+    text: 'select extract(epoch from clock_timestamp() - replaced_at)::float8 as seconds from secrets_keys where fingerprint = $1',
+    values: [fingerprint],
+  });
+  return row?.seconds;
+}
+
+/** Whether a serving process on any machine is connected now. */
+export async function isServerConnected({ query }: Queries): Promise<boolean> {
+  const rows = await query({
+    text: `select from pg_stat_activity where application_name = 'weir-copy' and datname = current_database() limit 1`,
+  });
+  return rows.length > 0;
 }

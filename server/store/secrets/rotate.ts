@@ -1,20 +1,16 @@
-/**
- * Re-encrypts everything sealed under SECRETS_KEY_PREVIOUS with SECRETS_KEY. Can run while Weir serves with both keys. Each batch is a
- * transaction, and rows already under the current key are skipped, so a killed run can be repeated.
- */
+/** Re-encrypts everything sealed under SECRETS_KEY_PREVIOUS, also while Weir serves with both keys. A killed run can be repeated. */
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
-import type { Database } from '../connect/pool.ts';
+import type { Database, Query } from '../connect/pool.ts';
 import {
-  beforeFirst,
-  lockSealedRows,
-  type SealedRow,
-  sealedTables,
-  updateSealedRows,
-} from '../queries/secrets/sealed-rows.ts';
-import { isServerConnected, readReplacedSeconds, recordKeys, wasKeyUsed } from '../queries/secrets/secrets-keys.ts';
-import { derivedKeys, type SecretsKeys } from './keys.ts';
-import { fingerprintOf, seal, unsealBy } from './seal.ts';
+  derivedKeys,
+  isServerConnected,
+  readReplacedSeconds,
+  recordKeys,
+  type SecretsKeys,
+  wasKeyUsed,
+} from './keys.ts';
+import { fingerprintOf, type KeyPurpose, seal, unsealBy, verifyTokenContext } from './seal.ts';
 
 type TableName = keyof typeof sealedTables;
 
@@ -48,21 +44,17 @@ export interface KeyRotation {
 /** `not_started`: the serving processes do not have the current key and could not decrypt rows sealed under it. */
 type RotationOutcome = { kind: 'done'; rotation: KeyRotation } | { kind: 'not_started' };
 
-/** Rotates all sealed tables. Rejects with DatabaseUnavailable; batches committed until then are kept. */
 export async function rotateKeys(database: Database, keys: SecretsKeys, actor: Actor): Promise<RotationOutcome> {
   const [current, previous] = keys.map(fingerprintOf);
   if (!(await wasKeyUsed(database, current!)) && (await isServerConnected(database))) return { kind: 'not_started' };
   await recordCurrentKey(database, keys, actor, { again: true });
-  const webhook_secrets = await rotateTable(database, keys, 'webhook_secrets');
-  const verify_tokens = await rotateTable(database, keys, 'verify_tokens');
-  const cells = await rotateTable(database, keys, 'cells');
-  const idempotency_answers = await rotateTable(database, keys, 'idempotency_answers');
-  const counts = {
-    webhook_secrets: webhook_secrets.count,
-    verify_tokens: verify_tokens.count,
-    cells: cells.count,
-    idempotency_answers: idempotency_answers.count,
-  };
+  const counts = {} as KeyRotation['counts'];
+  let previous_key_in_use = false;
+  for (const name of Object.keys(sealedTables) as TableName[]) {
+    const { settled, ...count } = await rotateTable(database, keys, name);
+    counts[name] = count;
+    previous_key_in_use ||= !settled;
+  }
   const names = { current_key: current!.toString('hex'), previous_key: previous?.toString('hex') ?? null };
   await database.transaction((query) =>
     record(query, actor, {
@@ -72,12 +64,6 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
     }),
   );
   const replaced_seconds = (previous && (await readReplacedSeconds(database, previous))) ?? null;
-  const previous_key_in_use = !(
-    webhook_secrets.settled &&
-    verify_tokens.settled &&
-    cells.settled &&
-    idempotency_answers.settled
-  );
   return { kind: 'done', rotation: { ...names, counts, previous_key_in_use, replaced_seconds } };
 }
 
@@ -90,12 +76,12 @@ export function recordCurrentKey(
 ): Promise<boolean> {
   const [current, previous = null] = keys.map(fingerprintOf);
   return database.transaction(async (query) => {
-    const change = await recordKeys(query, current!, previous, { again });
-    if (change.kind !== 'replaced') return false;
+    const replaced = await recordKeys(query, current!, previous, { again });
+    if (replaced.length === 0) return false;
     await record(query, actor, {
       action: 'secrets_key.replace',
       target: { kind: 'secrets_key', id: null, name: current!.toString('hex') },
-      before: { fingerprints: change.before.map((fingerprint) => fingerprint.toString('hex')) },
+      before: { fingerprints: replaced.map((fingerprint) => fingerprint.toString('hex')) },
     });
     return true;
   });
@@ -106,7 +92,7 @@ async function rotateTable(
   database: Database,
   keys: SecretsKeys,
   name: TableName,
-): Promise<{ count: RotationCount; settled: boolean }> {
+): Promise<RotationCount & { settled: boolean }> {
   let already: number | null = null;
   let reencrypted = 0;
   for (let pass = 1; ; pass++) {
@@ -115,12 +101,11 @@ async function rotateTable(
     reencrypted += found.previous;
     if (found.previous > 0 && pass < PASSES_MAX) continue;
     const stored = found.current + found.previous + found.unreadable;
-    const count = { stored, reencrypted, already_current: already, unreadable: found.unreadable };
-    return { count, settled: found.previous === 0 };
+    const { unreadable, previous } = found;
+    return { stored, reencrypted, already_current: already, unreadable, settled: previous === 0 };
   }
 }
 
-/** Processes every row once. */
 async function runPass(
   database: Database,
   keys: SecretsKeys,
@@ -146,4 +131,85 @@ async function runPass(
     });
   }
   return found;
+}
+
+interface SealedTable {
+  purpose: KeyPurpose;
+  name: string;
+  /** The primary key: a uuid and a text. */
+  key: readonly [string, string];
+  column: string;
+  /** Context that the ciphertext is bound to, see `seal`. */
+  context: (row: SealedRow) => string;
+}
+
+interface SealedRow {
+  id: string;
+  part: string;
+  sealed: Buffer;
+}
+
+export const sealedTables = {
+  webhook_secrets: {
+    purpose: 'webhook-secrets',
+    name: 'webhook_secrets',
+    key: ['webhook_id', 'slot'],
+    column: 'sealed',
+    context: ({ id }) => id,
+  },
+  verify_tokens: {
+    purpose: 'webhook-secrets',
+    name: 'webhooks',
+    key: ['id', 'name'],
+    column: 'verify_token',
+    context: ({ id }) => verifyTokenContext(id),
+  },
+  cells: {
+    purpose: 'cells',
+    name: 'cells',
+    key: ['id', 'name'],
+    column: 'sealed',
+    context: ({ id }) => id,
+  },
+  idempotency_answers: {
+    purpose: 'idempotency',
+    name: 'idempotency_keys',
+    key: ['user_id', 'key'],
+    column: 'answer',
+    context: ({ id, part }) => `${id} ${part}`,
+  },
+} as const satisfies Record<string, SealedTable>;
+
+/** Sorts before every row. */
+const beforeFirst = { id: '00000000-0000-0000-0000-000000000000', part: '' };
+
+/** Reads the next rows in primary key order and locks them. Secrets are locked in that order everywhere (lockWebhook), which prevents deadlocks. */
+function lockSealedRows(
+  query: Query,
+  { name, key: [id, part], column }: SealedTable,
+  after: { id: string; part: string },
+  rowsMax: number,
+): Promise<SealedRow[]> {
+  return query<SealedRow>({
+    text: `
+      select ${id} as id, ${part} as part, ${column} as sealed from ${name}
+      where (${id}, ${part}) > ($1, $2) and ${column} is not null
+      order by ${id}, ${part} limit $3 for no key update`,
+    values: [after.id, after.part, rowsMax],
+  });
+}
+
+async function updateSealedRows(
+  query: Query,
+  { name, key: [id, part], column }: SealedTable,
+  rows: readonly SealedRow[],
+): Promise<void> {
+  const given = rows.map(({ sealed, ...row }) => ({ ...row, sealed: sealed.toString('hex') }));
+  await query({
+    text: `
+      update ${name} t set ${column} = decode(n.sealed, 'hex')
+      from jsonb_to_recordset($1::jsonb) as n (id uuid, part text, sealed text)
+      where t.${id} = n.id and t.${part} = n.part`,
+    values: [JSON.stringify(given)],
+  });
 }

@@ -30,10 +30,7 @@ export function fingerprintOf(secretsKeyBase64: string): Buffer {
   return deriveKey(secretsKeyBase64, 'fingerprint').subarray(0, 16);
 }
 
-/**
- * Encrypts bytes. The result is version, nonce, tag, ciphertext.
- * @param context authenticated with the result, e.g. the row's id: a ciphertext moved to another row cannot be decrypted.
- */
+/** Encrypts bytes to version, nonce, tag, ciphertext. @param context authenticated with it, e.g. the row's id */
 export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(context));
@@ -41,7 +38,6 @@ export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), body]);
 }
 
-/** Decrypts the result of `seal` with the first matching key. Returns null if no key matches or the bytes were changed. */
 export function unseal(sealed: Uint8Array, keys: readonly Buffer[], context: string): Buffer | null {
   return unsealBy(sealed, keys, context)?.plain ?? null;
 }
@@ -68,4 +64,9 @@ export function unsealBy(
     }
   }
   return null;
+}
+
+/** Context of a webhook's verify token, so that it cannot be exchanged for a secret of the webhook. */
+export function verifyTokenContext(webhookId: string): string {
+  return `${webhookId} verify_token`;
 }

@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
 import { migrationFiles } from '../../../server/store/migrate.ts';
 import { runCommands, weirOn } from '../../helpers/command.ts';
-import { listEarlier } from '../../helpers/earlier.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 
@@ -45,11 +44,13 @@ test('an empty database gets no schema', async () => {
 });
 
 test('missing migrations are named, and not applied', async () => {
-  await listEarlier(fresh.database, 58);
+  await fresh.database.query({ text: 'delete from schema_migrations where version > 1' });
   const { code, err } = await weirOn(fresh.conninfo, 'keys', 'rotate');
   expect(code).toBe(1);
-  const names = migrationFiles().map(({ name }) => name);
+  const names = migrationFiles()
+    .slice(1)
+    .map(({ name }) => name);
   expect(err).toContain(`it lacks migrations of this release (${names.join(', ')})`);
   expect(err).toMatch(/restart Weir with this release, or upgrade it first: .* migrate\n$/);
-  expect(await fresh.database.query({ text: 'select from schema_migrations where version = 1' })).toEqual([]);
+  expect(await fresh.database.query({ text: 'select from schema_migrations where version > 1' })).toEqual([]);
 });

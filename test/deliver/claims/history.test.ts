@@ -8,10 +8,10 @@ import {
   actOnDeliveries,
   dismissDelivery,
   replayDelivery,
+  undoAction,
 } from '../../../server/store/queries/deliveries/actions.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { HISTORY_MAX, readAttempts } from '../../../server/store/queries/deliveries/history.ts';
-import { undoAction } from '../../../server/store/queries/deliveries/undo-action.ts';
 import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import { shared } from '../../helpers/shared.ts';
 

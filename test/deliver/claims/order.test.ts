@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { insertAgent } from '../../../server/store/queries/agents/agents.ts';
 import { dismissUndelivered } from '../../../server/store/queries/alerts/undelivered.ts';
-import { readDeliveryDepths } from '../../../server/store/queries/deliveries/depths.ts';
+import { readDeliveryDepths } from '../../../server/store/queries/deliveries/counts.ts';
 import {
   addAgent,
   agentsOf,

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
-import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
+import { recordKeys } from '../../../server/store/secrets/keys.ts';
 import { deriveKey, fingerprintOf, seal } from '../../../server/store/secrets/seal.ts';
 import { addAgent, request, startAgentApp } from '../../helpers/agents.ts';
 import { CALLBACK, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
@@ -103,13 +103,11 @@ describe('the time of a replacement', () => {
     onTestFinished(fresh.drop);
   });
 
-  /** Recorded like by a start or by `keys rotate`. */
+  /** Recorded like by a start or by `keys rotate`. Whether it replaced another key. */
   const record = (now: string, before: string | null, again = false) =>
     database.transaction(async (query) => {
-      const { kind } = await recordKeys(query, fingerprintOf(now), before === null ? null : fingerprintOf(before), {
-        again,
-      });
-      return kind;
+      const previous = before === null ? null : fingerprintOf(before);
+      return (await recordKeys(query, fingerprintOf(now), previous, { again })).length > 0;
     });
   const replacedAt = async (key: string) => {
     const [row] = await database.query<{ at: string | null }>({
@@ -120,42 +118,42 @@ describe('the time of a replacement', () => {
   };
 
   test('is the first start with a new key, and no later start changes it', async () => {
-    expect(await record(previous, null)).toBe('first');
+    expect(await record(previous, null)).toBe(false);
     expect(await replacedAt(previous)).toBeNull();
-    expect(await record(current, previous)).toBe('replaced');
+    expect(await record(current, previous)).toBe(true);
     const at = await replacedAt(previous);
     expect(at).toMatch(/^\d{4}-/);
-    expect(await record(current, previous)).toBe('same');
+    expect(await record(current, previous)).toBe(false);
     // A machine with the old key starts again.
-    expect(await record(previous, null)).toBe('same');
-    expect(await record(current, previous, true)).toBe('same');
+    expect(await record(previous, null)).toBe(false);
+    expect(await record(current, previous, true)).toBe(false);
     expect([await replacedAt(previous), await replacedAt(current)]).toEqual([at, null]);
   });
 
   test('is the first start with this release, if no key was recorded', async () => {
-    expect(await record(current, previous)).toBe('first');
+    expect(await record(current, previous)).toBe(false);
     expect([typeof (await replacedAt(previous)), await replacedAt(current)]).toEqual(['string', null]);
   });
 
   test('is not set for a key that was announced before its use', async () => {
     await record(previous, null);
     // Every machine gets the new key before the first one uses it.
-    expect(await record(previous, current)).toBe('same');
+    expect(await record(previous, current)).toBe(false);
     expect(await replacedAt(current)).toBeUndefined();
   });
 
   test('is correct although the new key was announced at the first start with this release', async () => {
     await record(previous, current);
-    expect(await record(current, previous)).toBe('replaced');
+    expect(await record(current, previous)).toBe(true);
     expect([typeof (await replacedAt(previous)), await replacedAt(current)]).toEqual(['string', null]);
   });
 
   test('is removed when an earlier key is used again', async () => {
     await record(previous, null);
     await record(current, previous);
-    expect(await record(previous, current, true)).toBe('replaced');
+    expect(await record(previous, current, true)).toBe(true);
     expect([await replacedAt(previous), typeof (await replacedAt(current))]).toEqual([null, 'string']);
-    expect(await record(third, previous)).toBe('replaced');
+    expect(await record(third, previous)).toBe(true);
   });
 
   test('does not reveal the keys', () => {

@@ -54,3 +54,19 @@ test('lists are in the order of time over all cells, and pages continue', async 
   const second = await page(`limit=4&cursor=${first.next_cursor}`);
   expect([...first.items, ...second.items].map(({ id }) => id)).toEqual(sent.toReversed());
 });
+
+/** The others are in test/faults/citus.test.ts. */
+test('a cell on Citus is refused where the database is not on Citus, and nothing is left of it', async () => {
+  const { code, err } = await app.weir('cell', 'add', '--citus');
+  expect(code).toBe(2);
+  expect(err).toContain('The database of the settings has no Citus extension');
+  expect((await app.json('cell', 'list')).items).toHaveLength(3);
+});
+
+test.each([
+  ['neither', []],
+  ['both', ['--citus', '--database-stdin']],
+])('a cell is on Citus or on another server: %s', async (_, options) => {
+  const { code, err } = await app.weir('cell', 'add', ...options);
+  expect([code, err]).toEqual([2, expect.stringContaining('--database-file, --database-stdin or --citus')]);
+});

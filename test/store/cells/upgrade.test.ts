@@ -1,10 +1,10 @@
-/** A cell whose schema is of an earlier release. */
+/** A cell whose schema is of an earlier release, and a change of cells that a process could not read at first. */
 import { expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
 import { loggedMigrations, runCells } from '../../../server/operate/primary/work.ts';
-import { Cells } from '../../../server/store/cells/cells.ts';
-import { migrateCells } from '../../../server/store/cells/migrate.ts';
-import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { Cells, migrateCells } from '../../../server/store/cells/cells.ts';
+import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { startCellApp } from '../../helpers/cells.ts';
@@ -32,6 +32,21 @@ async function makeEarlier(): Promise<void> {
   await database.query({ text: 'delete from schema_migrations where name = $1', values: [MIGRATION] });
 }
 
+test('what a primary of an earlier release copied without a column is copied again by the next primary that starts', async () => {
+  const agent = await app.agentOf([await app.webhookIn(1)]);
+  const pausedIn = async () => {
+    const text = 'select paused_at is not null as paused from agents where id = $1';
+    return (await app.cells[0]!.database.query<{ paused: boolean }>({ text, values: [agent.id] }))[0]?.paused;
+  };
+  await app.weir('agent', 'pause', agent.id);
+  await until(pausedIn);
+  await app.cells[0]!.database.query({ text: 'update agents set paused_at = null' });
+  const { cells } = await readCells();
+  const stop = runCells(cells, collect().log);
+  await until(pausedIn);
+  await stop();
+});
+
 test('weir migrate migrates the cells', async () => {
   await makeEarlier();
   const cell = { number: 1, name: app.cells[0]!.name, away: null };
@@ -39,11 +54,11 @@ test('weir migrate migrates the cells', async () => {
   expect((await app.weir('migrate')).out).toContain(`Cell 1 (${cell.name}): up to date.`);
 });
 
-/** The cells as a primary reads them. */
-async function readCells() {
+/** The cells as a primary reads them. @param over the database of home to use */
+async function readCells(over = (home: Database) => home) {
   const home = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-primary', onError: () => {} });
   const keys = derivedKeys(loadSecretsKeys(app.settings), 'cells');
-  const cells = new Cells({ home, conninfo: app.conninfo, keys, open: openCell });
+  const cells = new Cells({ home: over(home), conninfo: app.conninfo, keys, open: openCell });
   onTestFinished(() => cells.close().then(() => home.close()));
   await cells.load();
   const cell = cells.numbered(1);
@@ -96,17 +111,23 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
   expect(cell.outdated).toBe(false);
 });
 
-test('what a primary of an earlier release copied without a column is copied again by the next primary that starts', async () => {
-  const agent = await app.agentOf([await app.webhookIn(1)]);
-  const pausedIn = async () => {
-    const text = 'select paused_at is not null as paused from agents where id = $1';
-    return (await app.cells[0]!.database.query<{ paused: boolean }>({ text, values: [agent.id] }))[0]?.paused;
-  };
-  await app.weir('agent', 'pause', agent.id);
-  await until(pausedIn);
-  await app.cells[0]!.database.query({ text: 'update agents set paused_at = null' });
-  const { cells } = await readCells();
-  const stop = runCells(cells, collect().log);
-  await until(pausedIn);
-  await stop();
+test('a change that could not be read is read again, and the cells known before are used until then', async () => {
+  let answers = true;
+  const { cells, cell } = await readCells((home) => ({
+    ...home,
+    query: (statement) =>
+      answers ? home.query(statement) : Promise.reject(new DatabaseUnavailable(new Error('cut off'))),
+  }));
+  cells.watch();
+  let reads = 0;
+  cells.onRead(() => reads++);
+
+  answers = false;
+  expect((await app.weir('cell', 'update', '1', '--name', 'renamed')).err).toBe('');
+  await expect(cells.changed()).rejects.toThrow(DatabaseUnavailable);
+  expect([cells.known, cells.find(1), cell.name === 'renamed', reads]).toEqual([true, cell, false, 0]);
+
+  answers = true;
+  await until(() => cell.name === 'renamed');
+  expect(reads).toBe(1);
 });

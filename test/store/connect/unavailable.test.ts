@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { isOutage, sqlStateKind } from '../../../server/store/connect/sql-states.ts';
 import { DatabaseUnavailable, isPassing } from '../../../server/store/connect/unavailable.ts';
 import { unusable } from '../../../server/store/open.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
@@ -64,4 +65,26 @@ test.each([
   [{ DATABASE_URL: 'postgres://weir@10.0.0.1/weir', SECRETS_KEY: someKey }, /^check DATABASE_URL/],
 ])('a database that cannot be used: what to look at with %o', (given, fix) => {
   expect(unusable('host=10.0.0.1', new Error('no'), settingsOf(given)).fix).toMatch(fix);
+});
+
+test.each([
+  ['08006', 'session_ended', true],
+  ['08P01', 'session_ended', true],
+  ['57P01', 'session_ended', true],
+  ['57P02', 'session_ended', true],
+  ['57P03', 'session_ended', true],
+  ['25006', 'session_read_only', true],
+  ['40P01', 'server_busy', true],
+  ['53100', 'server_busy', true],
+  ['53200', 'server_busy', true],
+  ['53300', 'server_busy', true],
+  ['57014', 'server_busy', true],
+  ['58030', 'server_busy', true],
+  ['23514', 'partition_missing', false],
+  ['23505', 'data', false],
+  ['22021', 'data', false],
+  ['42601', undefined, false],
+  ['', undefined, false],
+])('the SQLSTATE %s means %s, an outage: %s', (sqlState, kind, outage) => {
+  expect([sqlStateKind(sqlState), isOutage(sqlState)]).toEqual([kind, outage]);
 });

@@ -1,46 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../../server/base/time/durations.ts';
+import { expect, test } from 'vitest';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { storeDeduped } from '../../../server/store/queries/events/store-deduped.ts';
 import { readWebhookActivity } from '../../../server/store/queries/webhooks/webhooks.ts';
 import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
-import { createPartitions } from '../../../server/store/retention/partitions.ts';
 import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
 import { storeEvents } from '../../helpers/agents.ts';
-import { freshDatabase } from '../../helpers/postgres.ts';
-import { ofEach } from '../../helpers/shared.ts';
+import { daysAgo, nowMs, retained } from '../../helpers/retention.ts';
 
 const RETENTION_DAYS = 10;
-const nowMs = Date.now();
-const fresh = ofEach(freshDatabase);
-let agentId: string;
+const { fresh, addWebhook } = retained();
 
-beforeEach(async () => {
-  await createPartitions(fresh.database, nowMs - 8 * DAY_MS);
-  await createPartitions(fresh.database, nowMs - DAY_MS);
-  agentId = randomUUID();
-  await fresh.database.query({
-    text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'agent', 'aaaaaaaaaaaa', sha256('x'))`,
-    values: [agentId],
-  });
-});
-
-async function addWebhook(retentionDays: number | null, subscribed = false): Promise<string> {
-  const id = randomUUID();
-  await fresh.database.query({
-    text: 'insert into webhooks (id, name, retention_days) values ($1, $2, $3)',
-    values: [id, `webhook ${id}`, retentionDays],
-  });
-  if (subscribed)
-    await fresh.database.query({
-      text: 'insert into subscriptions (webhook_id, agent_id) values ($1, $2)',
-      values: [id, agentId],
-    });
-  return id;
-}
-
-const daysAgo = (days: number) => nowMs - days * DAY_MS;
 const remove = (atMs = nowMs, stopping?: () => boolean) =>
   removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, { stopping });
 async function count(table: 'events' | 'deliveries', webhookId: string): Promise<number> {
@@ -49,8 +19,8 @@ async function count(table: 'events' | 'deliveries', webhookId: string): Promise
 }
 
 test('exactly the events older than the retention_days of their webhook are deleted, at both limits', async () => {
-  const short = await addWebhook(3);
-  const usual = await addWebhook(null);
+  const short = await addWebhook(3, false);
+  const usual = await addWebhook(null, false);
   for (const webhook of [short, usual]) {
     await storeEvents(fresh.database, webhook, 4, daysAgo(3) - 1);
     await storeEvents(fresh.database, webhook, 2, daysAgo(3));
@@ -63,7 +33,7 @@ test('exactly the events older than the retention_days of their webhook are dele
 });
 
 test('their deliveries are deleted with them, and unsettled ones are counted', async () => {
-  const webhook = await addWebhook(2, true);
+  const webhook = await addWebhook(2);
   await storeEvents(fresh.database, webhook, 5, daysAgo(4));
   await storeEvents(fresh.database, webhook, 1, daysAgo(1));
   await fresh.database.query({
@@ -76,8 +46,8 @@ test('their deliveries are deleted with them, and unsettled ones are counted', a
 });
 
 test('more events than one statement reads are deleted, of one millisecond and of several days', async () => {
-  const webhook = await addWebhook(1);
-  const other = await addWebhook(null);
+  const webhook = await addWebhook(1, false);
+  const other = await addWebhook(null, false);
   await storeEvents(fresh.database, webhook, 6_000, daysAgo(3));
   await storeEvents(fresh.database, other, 6_000, daysAgo(3));
   await storeEvents(fresh.database, webhook, 5_000, daysAgo(2));
@@ -86,7 +56,7 @@ test('more events than one statement reads are deleted, of one millisecond and o
 });
 
 test('a stopped round continues where it was, and a completed one is not repeated', async () => {
-  const webhook = await addWebhook(2);
+  const webhook = await addWebhook(2, false);
   for (const days of [6, 5, 4]) await storeEvents(fresh.database, webhook, 10, daysAgo(days));
   const removedBefore = async () => (await readWebhookActivity(fresh.database, [webhook]))[0]!.events_removed_before;
   let statements = 0;
@@ -103,7 +73,7 @@ test('a stopped round continues where it was, and a completed one is not repeate
 });
 
 test('deletions of a stopped round are counted', async () => {
-  const webhook = await addWebhook(2, true);
+  const webhook = await addWebhook(2);
   await storeEvents(fresh.database, webhook, 7_000, daysAgo(4));
   // Earlier statements delete nothing. Stop within the day that has events.
   const deliveries = () => count('deliveries', webhook);
@@ -116,7 +86,7 @@ test('deletions of a stopped round are counted', async () => {
 });
 
 test('a webhook with lowered retention_days loses the events that are now too old', async () => {
-  const webhook = await addWebhook(6);
+  const webhook = await addWebhook(6, false);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
   expect((await remove()).events).toBe(0);
   await fresh.database.query({ text: 'update webhooks set retention_days = 3 where id = $1', values: [webhook] });
@@ -124,14 +94,14 @@ test('a webhook with lowered retention_days loses the events that are now too ol
 });
 
 test('the events of a deleted webhook expire as well', async () => {
-  const webhook = await addWebhook(2);
+  const webhook = await addWebhook(2, false);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
   await fresh.database.query({ text: 'update webhooks set deleted_at = now() where id = $1', values: [webhook] });
   expect((await remove()).events).toBe(3);
 });
 
 test('unsettled deliveries of a dropped day are counted', async () => {
-  const webhook = await addWebhook(null, true);
+  const webhook = await addWebhook(null);
   await storeEvents(fresh.database, webhook, 4, daysAgo(5));
   await fresh.database.query({
     text: `update deliveries set state = 'dead', finished_at = now() where id in (select id from deliveries limit 1)`,
@@ -140,7 +110,7 @@ test('unsettled deliveries of a dropped day are counted', async () => {
 });
 
 test('a day whose unsettled deliveries are being ended is kept when Weir stops', async () => {
-  const webhook = await addWebhook(null, true);
+  const webhook = await addWebhook(null);
   await storeEvents(fresh.database, webhook, 4, daysAgo(5));
   let stopping = false;
   const query: Database['query'] = async (statement) => {
@@ -156,7 +126,7 @@ test('a day whose unsettled deliveries are being ended is kept when Weir stops',
 });
 
 test('a dedupe key is deleted with its event', async () => {
-  const webhookId = await addWebhook(2);
+  const webhookId = await addWebhook(2, false);
   const id = Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
   const row = {
     id,

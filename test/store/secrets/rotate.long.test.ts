@@ -2,9 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Database } from '../../../server/store/connect/pool.ts';
-import { sealedTables } from '../../../server/store/queries/secrets/sealed-rows.ts';
-import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
-import { derivedKeys } from '../../../server/store/secrets/keys.ts';
+import { derivedKeys, recordKeys } from '../../../server/store/secrets/keys.ts';
+import { sealedTables } from '../../../server/store/secrets/rotate.ts';
 import { fingerprintOf, seal, unsealBy } from '../../../server/store/secrets/seal.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { weirOn } from '../../helpers/command.ts';

@@ -53,10 +53,6 @@ describe('a sealed secret', () => {
   test('can be empty', () => {
     expect(unseal(seal(Buffer.alloc(0), key, 'x'), [key], 'x')).toEqual(Buffer.alloc(0));
   });
-
-  test('does not reveal its content', () => {
-    expect(sealed.includes(plain)).toBe(false);
-  });
 });
 
 describe('a derived key', () => {
@@ -70,9 +66,5 @@ describe('a derived key', () => {
   test('of one purpose opens nothing of another', () => {
     const sealed = seal(plain, deriveKey(secretsKey, 'webhook-secrets'), 'x');
     expect(unseal(sealed, [deriveKey(secretsKey, 'agent-sessions')], 'x')).toBeNull();
-  });
-
-  test('differs from its source key', () => {
-    expect(deriveKey(secretsKey, 'webhook-secrets').equals(Buffer.from(secretsKey, 'base64'))).toBe(false);
   });
 });

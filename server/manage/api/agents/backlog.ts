@@ -6,7 +6,7 @@ import { recordId } from '../../../model/fields.ts';
 import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../model/history.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { findAgent } from '../../../store/queries/agents/agents.ts';
-import { readPassed } from '../../../store/queries/agents/backlog.ts';
+import { readPassed } from '../../../store/queries/agents/history.ts';
 import { countOrEstimateDeliveries } from '../../../store/queries/deliveries/counts.ts';
 import { done, operation } from '../operation.ts';
 

@@ -17,7 +17,6 @@ import {
   lockCell,
   nameSelf,
   readSelf,
-  refuseOlderReleases,
   updateCell,
 } from '../../../store/queries/cells/cells.ts';
 import { dropCitusSchema, readCitusFault } from '../../../store/queries/cells/citus.ts';
@@ -134,7 +133,6 @@ export class CellService {
         : invalid('/database', this.#says(error, text));
     }
     return this.#change(async (query) => {
-      await refuseOlderReleases(query);
       await updateCell(query, made.value, { state: 'active' });
       return made;
     });

@@ -15,9 +15,10 @@ import {
   actOnDeliveries,
   dismissDelivery,
   replayDelivery,
+  type Undone,
+  undoAction,
 } from '../../../store/queries/deliveries/actions.ts';
 import { type DeliveryRecord, findDelivery } from '../../../store/queries/deliveries/deliveries.ts';
-import { type Undone, undoAction } from '../../../store/queries/deliveries/undo-action.ts';
 import { eventId } from '../paging.ts';
 
 const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;

@@ -11,7 +11,7 @@ import type { Database } from '../../../store/connect/pool.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
 import { findEvent } from '../../../store/queries/events/events.ts';
 import { askEveryCell, countDeliveriesOf } from '../../../store/queries/events/lists.ts';
-import type { ReplayScope } from '../../../store/queries/replays/recipients.ts';
+import type { ReplayScope } from '../../../store/queries/replays/events.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { createReplayJob } from '../jobs/operations.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';

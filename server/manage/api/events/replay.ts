@@ -7,12 +7,16 @@ import { idOf, nameOf } from '../../../model/fields.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import type { Database, Query } from '../../../store/connect/pool.ts';
+import type { Database, Queries, Query } from '../../../store/connect/pool.ts';
 import { type Agent, readAgents } from '../../../store/queries/agents/agents.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
 import { type EventRecord, findEvent } from '../../../store/queries/events/events.ts';
-import { deliverAgain } from '../../../store/queries/replays/events.ts';
-import { type Recipient, type ReplayScope, readRecipients } from '../../../store/queries/replays/recipients.ts';
+import {
+  deliverAgain,
+  type Recipient,
+  type ReplayScope,
+  readRecipients,
+} from '../../../store/queries/replays/events.ts';
 import type { EventSearch } from './search.ts';
 
 /** Reasons why a replay reaches no agent that its problem names. */
@@ -67,7 +71,7 @@ function noRecipients(judged: JudgedEvent | null): Problem {
 
 /** The agents with these ids (null: none is given), or the problem of ids that no active agent has. */
 export async function activeAgents(
-  database: Pick<Database, 'query'>,
+  database: Queries,
   given: readonly string[] | null,
 ): Promise<Result<Agent[] | null>> {
   if (given === null) return { kind: 'done', value: null };

@@ -8,6 +8,7 @@ import { JOBS_UNFINISHED_MAX, jobSchema } from '../../../model/jobs.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
+import type { ReplayScope } from '../../../store/queries/replays/events.ts';
 import {
   cancelJob,
   countUnfinishedJobs,
@@ -17,7 +18,6 @@ import {
   type JobRecord,
   listJobs,
 } from '../../../store/queries/replays/jobs.ts';
-import type { ReplayScope } from '../../../store/queries/replays/recipients.ts';
 import { activeAgents } from '../events/replay.ts';
 import { done, found, operation, replyTo } from '../operation.ts';
 import { cursorProblem, pageOf, pageSchema, recordPageQuery } from '../paging.ts';

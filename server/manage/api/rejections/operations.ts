@@ -16,11 +16,12 @@ import { type RejectionParts, Rejections } from '../../../receive/rejections/rec
 import type { Actor } from '../../../store/audit/actor.ts';
 import {
   countKept,
+  findRejection,
   groupRejections,
   listAcceptable,
+  listRejections,
   readRejections,
-} from '../../../store/queries/rejections/groups.ts';
-import { findRejection, listRejections } from '../../../store/queries/rejections/rejections.ts';
+} from '../../../store/queries/rejections/rejections.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { eventId, pageOf, pageSchema } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';

@@ -14,7 +14,7 @@ import { webhookInput, webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/connect/pool.ts';
-import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/events/types.ts';
+import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/events/lists.ts';
 import { readSecretUses } from '../../../store/queries/webhooks/secrets.ts';
 import { readTableBytes, readWebhookUsage } from '../../../store/queries/webhooks/usage.ts';
 import {

@@ -11,7 +11,6 @@ import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
-import { verifyTokenContext } from '../../../store/queries/secrets/sealed-rows.ts';
 import { deletePreviousSecret, replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
 import {
   deleteWebhook,
@@ -22,7 +21,7 @@ import {
   updateWebhook,
   type WebhookRecord,
 } from '../../../store/queries/webhooks/webhooks.ts';
-import { seal } from '../../../store/secrets/seal.ts';
+import { seal, verifyTokenContext } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { chooseCell } from '../cells/choose.ts';
 import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';

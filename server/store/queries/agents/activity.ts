@@ -1,9 +1,8 @@
 /** What agents do: their last request, what waits for them, and their dead letters. */
-
 import type { z } from 'zod';
 import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../../model/agents.ts';
-import { lesser, summedBy } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import { earliestBy, lesser, summedBy } from '../../connect/place.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { arrayOf, isoText, selectList } from '../../sql.ts';
 import { unjudged } from '../claims/candidates.ts';
 import { due, underLease } from '../claims/room.ts';
@@ -29,21 +28,6 @@ const activity = selectList(activitySchema, 'a', {
   dead: 'dead.count',
 });
 
-/**
- * Reads the activity of these agents, in slices of ACTIVE_AGENTS_MAX (null: of the newest active agents that are not temporary, at most
- * ACTIVE_AGENTS_MAX). Newest first within a slice. Unknown ids are omitted.
- */
-export async function readAgentActivity(
-  database: Pick<Database, 'query'>,
-  ids: readonly string[] | null,
-): Promise<AgentActivity[]> {
-  if (ids === null) return readActivitySlice(database, null);
-  const all: AgentActivity[] = [];
-  for (let from = 0; from < ids.length; from += ACTIVE_AGENTS_MAX)
-    all.push(...(await readActivitySlice(database, ids.slice(from, from + ACTIVE_AGENTS_MAX))));
-  return all;
-}
-
 /** Home knows all agents, and when they were seen. */
 const together = summedBy<AgentActivity>(
   ({ agent_id }) => agent_id,
@@ -56,8 +40,8 @@ const together = summedBy<AgentActivity>(
 );
 
 /**
- * SQL: since when a delivery that can be claimed waits for the agent `a`: one index entry. Of an agent with filters, an entry of each webhook, and
- * up to UNJUDGED_READ_MAX of one with a filter, which may drop what it has not judged. `offset 0`: else Postgres looks twice for what it selects by.
+ * SQL: since when a delivery that can be claimed waits for the agent `a`: one index entry; of an agent with filters, one of each webhook, and up
+ * to UNJUDGED_READ_MAX of one with a filter. `offset 0`: else Postgres looks twice.
  */
 const waiting = `(
   select case when not ${hasFilters('a.id')} then (select min(available_at) ${due('a.id')}) else (
@@ -77,19 +61,12 @@ const waiting = `(
   offset 0
 ) waiting`;
 
-interface WaitingSince {
-  agent_id: string;
-  since: string;
-  /** What waits for it waits because a user wants it to. */
-  paused: boolean;
-}
-
 /** Reads since when deliveries wait for these agents (null: for all). Agents for which none waits are omitted. */
 export function readWaiting(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   ids: readonly string[] | null,
-): Promise<WaitingSince[]> {
-  return query<WaitingSince>({
+): Promise<{ agent_id: string; since: string; paused: boolean }[]> {
+  return query({
     name: ids === null ? 'all-agents-waiting' : 'agents-waiting',
     plan: 'keyed',
     text: `
@@ -97,19 +74,12 @@ export function readWaiting(
       from ${ids === null ? 'agents a' : 'unnest($1::uuid[]) given join agents a on a.id = given'} cross join lateral ${waiting}
       where waiting.since is not null`,
     values: ids === null ? [] : [arrayOf(ids)],
-    place: { each: longestWaiting, lenient: true },
+    place: { each: earliestBy(({ agent_id }) => agent_id, 'since'), lenient: true },
   });
 }
 
-const longestWaiting = summedBy<WaitingSince>(
-  ({ agent_id }) => agent_id,
-  (one, other) => ({ ...one, since: lesser(one.since, other.since)! }),
-);
-
-function readActivitySlice(
-  { query }: Pick<Database, 'query'>,
-  ids: readonly string[] | null,
-): Promise<AgentActivity[]> {
+/** Reads the activity of at most ACTIVE_AGENTS_MAX agents, newest first; null: of the newest active ones that are not temporary. */
+export function readAgentActivity({ query }: Queries, ids: readonly string[] | null): Promise<AgentActivity[]> {
   return query<AgentActivity>({
     // Two statements: a plan for any ids would read all agents before it takes the newest.
     name: ids === null ? 'activity-of-newest-agents' : 'agent-activity',

@@ -1,15 +1,9 @@
 /** Agents: management, and the rows that authentication caches. */
 import type { z } from 'zod';
 import { agentSchema, FIRST_WEBHOOKS } from '../../../model/agents.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
 import { lockAgents, subscribedWebhooks } from './subscriptions.ts';
-
-interface AgentFilter {
-  revoked: boolean | null;
-  /** Substring of the name, case-insensitive. */
-  contains: string | null;
-}
 
 /** An agent as the API shows it, without its credential. */
 export type AgentRecord = z.output<typeof agentSchema>;
@@ -35,7 +29,6 @@ const isShown = 'not (a.temporary and a.revoked_at is not null)';
 /** Finds an agent, revoked or not; a temporary one only until it is revoked. */
 export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
   const [row] = await query<AgentRecord>({
-    name: 'find-agent',
     text: `select ${record} from agents a where a.id = $1 and ${isShown}`,
     values: [id],
   });
@@ -44,15 +37,13 @@ export async function findAgent(query: Query, id: string): Promise<AgentRecord |
 
 /** Lists agents, newest first. `before`: id of the last agent of the previous page. Null limit: all. */
 export function listAgents(
-  { query }: { query: Query },
-  { revoked, contains }: AgentFilter,
+  { query }: Queries,
+  { revoked, contains }: { revoked: boolean | null; contains: string | null },
   before: string | null,
   limit: number | null,
 ): Promise<AgentRecord[]> {
   const values: unknown[] = [limit, ...(before === null ? [] : [before])];
-  const state = revoked === null ? '' : revoked ? '-revoked' : '-active';
   return query<AgentRecord>({
-    name: `list-agents${state}${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
     text: `
       select ${record}
       from ${contains === null ? 'agents' : rowsNamed('agents', `$${values.push(contains)}`)} a
@@ -74,7 +65,6 @@ export async function lockAgent(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Whether an active agent other than `id` has this name. Locks agents until the transaction ends. */
 export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
   await lockAgents(query);
   const rows = await query({
@@ -84,10 +74,7 @@ export async function isNameTaken(query: Query, name: string, id: string): Promi
   return rows.length > 0;
 }
 
-/**
- * Inserts an agent with the look-up id and the hash of its credential, or restores the revoked one that has this id.
- * @returns whether it was restored; null: the id is in use
- */
+/** Inserts an agent, or restores the revoked one that has this id. @returns whether it was restored; null: the id is in use */
 export async function insertAgent(
   query: Query,
   agent: {
@@ -190,7 +177,6 @@ const ofDeliveries = `
 export interface Agent {
   readonly id: string;
   readonly name: string;
-  /** That of its credential. */
   readonly generation: number;
   /** End of the overlap, until which sessions of the generation before are valid too; null: without one. */
   readonly previousUntilMs: number | null;
@@ -198,7 +184,6 @@ export interface Agent {
   readonly previousGeneration?: number | null;
   /** A subscription of the agent has a filter, or had one when it ended. */
   readonly filtered: boolean;
-  /** A subscription of the agent has an `order_by`. */
   readonly ordered: boolean;
   /** The only webhook of which the agent may have deliveries; null: none or several. */
   readonly onlyWebhookId: string | null;
@@ -210,7 +195,6 @@ export interface Agent {
   readonly paused: boolean;
 }
 
-/** Whether a session or a credential of the generation `of` is valid. */
 export function isValidFor({ generation, previousUntilMs }: Agent, of: number, nowMs: number): boolean {
   return of === generation || (of === generation - 1 && previousUntilMs !== null && nowMs < previousUntilMs);
 }
@@ -221,11 +205,7 @@ const cached = `
   ${ofDeliveries}`;
 
 /** Reads the agents with these ids (null: the newest agents); unknown and revoked ones are omitted. */
-export function readAgents(
-  database: Pick<Database, 'query'>,
-  ids: readonly string[] | null,
-  rowsMax: number,
-): Promise<Agent[]> {
+export function readAgents(database: Queries, ids: readonly string[] | null, rowsMax: number): Promise<Agent[]> {
   return database.query<Agent>({
     name: 'read-agents',
     text: `
@@ -260,25 +240,21 @@ export async function findAgentByLookupId(
   return row;
 }
 
-/** Reads names: active agents first, oldest first. Temporary agents are left out. */
-export function readAgentNames(
-  database: Pick<Database, 'query'>,
-  rowsMax: number,
-): Promise<{ id: string; name: string }[]> {
-  return database.query({
+/** Reads names: active agents first, oldest first. Temporary agents are left out. @param onlyActive leaves out revoked ones, too */
+export function readAgentNames({ query }: Queries, rowsMax: number): Promise<{ id: string; name: string }[]> {
+  return query({
     text: 'select id, name from agents where not temporary order by revoked_at is not null, created_at, id limit $1',
     values: [rowsMax],
   });
 }
 
 /**
- * Records requests of agents: the time and the client address of each. Of two requests that are recorded at once, the later one is kept. Rows
- * are locked in the order of their ids, so concurrent processes cannot deadlock.
+ * Records requests of agents. Rows are locked in the order of their ids, so concurrent processes cannot deadlock.
  * @param seen client address by agent id
  * @param byPrevious agents whose previous credential or a session of it was used
  */
 export async function recordAgentsSeen(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   seen: ReadonlyMap<string, string>,
   byPrevious: ReadonlySet<string> = new Set(),
 ): Promise<void> {

@@ -1,5 +1,5 @@
 /** Records the failures of filters, and suspends those that are too slow. */
-import type { Database } from '../../connect/pool.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import { addSlow, FILTER_SLOW_MAX, suspendedUntil } from './subscriptions.ts';
 
@@ -19,15 +19,11 @@ export interface FilterFailures {
 interface SuspendedFilter {
   agentId: string;
   webhookId: string;
-  /** ISO time. */
   until: string;
 }
 
 /** Adds to the failures of subscriptions, and to those of ended ones whose deliveries wait. */
-export function addFilterFailures(
-  { query }: Pick<Database, 'query'>,
-  failures: Iterable<FilterFailures>,
-): Promise<SuspendedFilter[]> {
+export function addFilterFailures({ query }: Queries, failures: Iterable<FilterFailures>): Promise<SuspendedFilter[]> {
   const suspended = (s: string) =>
     `${s}.agent_id, ${s}.webhook_id, case when f.slow > 0 and ${s}.filter_slow >= ${FILTER_SLOW_MAX} then ${suspendedUntil(s)} end as until`;
   return query<SuspendedFilter>({

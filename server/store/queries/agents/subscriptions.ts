@@ -1,7 +1,7 @@
 /** Subscriptions of agents to webhooks. */
 import { randomBytes } from 'node:crypto';
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
 interface Pairs {
@@ -26,8 +26,7 @@ export const addSlow = (s: string, slow: string) => `
 
 /**
  * SQL: the webhooks of which the agent may have deliveries, each once, with the filter that judges them (null: none) and whether it is
- * suspended.
- * @param agentId SQL expression of the agent's id
+ * suspended. @param agentId SQL expression
  */
 export function subscribedWebhooks(agentId: string): string {
   return `(
@@ -45,14 +44,11 @@ export function hasFilters(agentId: string): string {
   return `(${has('subscriptions')} or ${has('replay_targets')})`;
 }
 
-interface Subscriber {
-  webhookId: string;
-  agentId: string;
-}
-
-/** Reads the agents that are subscribed to these webhooks. */
-export function readSubscribers({ query }: { query: Query }, webhookIds: Iterable<string>): Promise<Subscriber[]> {
-  return query<Subscriber>({
+export function readSubscribers(
+  { query }: Queries,
+  webhookIds: Iterable<string>,
+): Promise<{ webhookId: string; agentId: string }[]> {
+  return query({
     name: 'read-subscribers',
     plan: 'keyed',
     text: 'select webhook_id as "webhookId", agent_id as "agentId" from subscriptions where webhook_id = any ($1::uuid[])',
@@ -60,20 +56,12 @@ export function readSubscribers({ query }: { query: Query }, webhookIds: Iterabl
   });
 }
 
-interface SubscribedWebhook {
-  id: string;
-  name: string;
-  signature_scheme: string;
-  has_secret: boolean;
-}
-
-/** Reads the webhooks of an agent that are not deleted, oldest first, up to `max`. */
 export function readWebhooksOf(
-  { query }: { query: Query },
+  { query }: Queries,
   agentId: string,
   max: number,
-): Promise<SubscribedWebhook[]> {
-  return query<SubscribedWebhook>({
+): Promise<{ id: string; name: string; signature_scheme: string; has_secret: boolean }[]> {
+  return query({
     text: `select w.id, w.name, w.signature_scheme,
         (select count(*) > 0 from webhook_secrets x where x.webhook_id = w.id and x.slot = 'current') as has_secret
       from subscriptions s join webhooks w on w.id = s.webhook_id
@@ -123,7 +111,6 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
   });
 }
 
-/** Reads a subscription; undefined: the agent is not subscribed. */
 export async function readSubscription(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
@@ -140,10 +127,7 @@ export const ordersOf = (webhookId: string) => `(
   select json_agg(distinct jsonb_build_object('orderBy', o.order_by, 'id', o.order_id::text))
   from subscriptions o where o.webhook_id = ${webhookId} and o.order_by is not null)`;
 
-/**
- * Sets the `order_by` of a subscription; null: none. Call with the lock of lockAgents: equal ones of a webhook have one id. Returns the number
- * of distinct ones of the webhook.
- */
+/** Sets the `order_by` of a subscription; null: none. Call with the lock of lockAgents. Returns the number of distinct ones of the webhook. */
 export async function updateOrder(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
@@ -177,9 +161,9 @@ export async function updateFilter(
 }
 
 /**
- * Ends subscriptions of a webhook or an agent, and returns them. No new events follow, but waiting deliveries that pass the filter stay
- * claimable: claims also read replay_targets.
- * @param otherIds the other sides of the subscriptions that end (`among`) or stay
+ * Ends subscriptions of a webhook or an agent, and returns them. Waiting deliveries that pass the filter stay claimable: claims also read
+ * replay_targets.
+ * @param otherIds the other sides of those that end (`among`) or stay
  */
 export async function endSubscriptions(
   query: Query,
@@ -208,7 +192,7 @@ export async function endSubscriptions(
 
 /** The webhooks of an agent, by id. `after`: id of the last webhook of the previous page. */
 export function listAgentWebhooks(
-  { query }: { query: Query },
+  { query }: Queries,
   agentId: string,
   { webhookId, filtered }: { webhookId: string | null; filtered: boolean | null },
   after: string | null,

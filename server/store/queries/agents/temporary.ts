@@ -1,14 +1,11 @@
 /** Temporary agents: their expiry, and the removal of those that are revoked. */
 import { summed } from '../../connect/place.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 
 /** Deliveries deleted in one transaction, see AT_A_TIME of retention/unsettled.ts. */
 const BATCH = 1_000;
 
-/**
- * Time from the revocation of a temporary agent to the removal of its deliveries: a transaction that was storing events when the agent
- * was revoked may still add deliveries. It is far longer than the timeout of a statement.
- */
+/** Time from the revocation of a temporary agent to the removal of its deliveries: a transaction that was storing events then may still add some. */
 const REMOVED_AFTER_SECONDS = 60;
 
 /** Locks a temporary agent that was last seen before this time (Unix milliseconds), if there is one. Agents locked by others are skipped. */
@@ -27,9 +24,8 @@ export async function lockExpiredAgent(query: Query, beforeMs: number): Promise<
 
 /**
  * Deletes a batch of deliveries of one revoked temporary agent, and the agent with the last batch. Returns false when there is no such
- * agent.
- *
- * The two statements join by partition key, without hash or merge joins: Postgres would otherwise read every delivery.
+ * agent. Without hash or merge joins,
+ * which would read every delivery.
  */
 export function removeRevokedAgent({ transaction }: Pick<Database, 'transaction'>, nowMs: number): Promise<boolean> {
   return transaction(async (query) => {
@@ -63,7 +59,7 @@ export function removeRevokedAgent({ transaction }: Pick<Database, 'transaction'
 }
 
 /** Reads the ids of all temporary agents, revoked ones too: they have no series of metrics. */
-export async function readTemporaryAgents({ query }: { query: Query }): Promise<Set<string>> {
+export async function readTemporaryAgents({ query }: Queries): Promise<Set<string>> {
   const rows = await query<{ id: string }>({ text: 'select id from agents where temporary' });
   return new Set(rows.map(({ id }) => id));
 }

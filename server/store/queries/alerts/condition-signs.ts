@@ -1,8 +1,10 @@
-/** Signs of conditions, from the history of the webhooks, and names for what they concern. */
+/** Signs of conditions: refused requests, rejections, dead letters, silent webhooks and old secrets. */
 import { DEAD_COUNTED_MAX } from '../../../model/agents.ts';
-import { lesser, summedBy, sumOf } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import { QUARTER_SECONDS } from '../../../model/history.ts';
+import { earliestBy } from '../../connect/place.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
+import { hourOf, lastEventAt } from '../webhooks/state.ts';
 
 /** Limits of one result. A list that is as long may lack further ones. */
 export const WEBHOOKS_MAX = 1_000;
@@ -35,14 +37,11 @@ export interface RefusedRequests {
 }
 
 /**
- * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first. Reads one row a minute of each of them:
- * the index history_refused leaves out all others. While tens of thousands of webhooks have events, minutes have refused requests alone, and
- * accepted ones are read from the quarters of an hour.
- * @param nowMs Unix milliseconds.
+ * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first, by the index history_refused. While tens of
+ * thousands of webhooks have events, minutes have refused requests alone, and accepted ones are read from the quarters of an hour.
  */
-export function readRefusedRequests({ query }: Pick<Database, 'query'>, nowMs: number): Promise<RefusedRequests[]> {
+export function readRefusedRequests({ query }: Queries, nowMs: number): Promise<RefusedRequests[]> {
   return query<RefusedRequests>({
-    name: 'read-refused-requests',
     text: `
       select w.id as webhook_id, w.name, w.enabled, w.signature_scheme, greatest(h.accepted, q.accepted) as accepted, h.rejected, h.limited, h.refused, h.minute_max, ${isoColumn('h.minute_at')},
         ${isoColumn('h.rejected_from')}, ${isoColumn('h.rejected_to')}, h.rejected_minutes, ${isoText('greatest(h.verified_at, q.verified_at)')} as verified_at,
@@ -98,13 +97,12 @@ const GROUPS_MAX = 100;
  * @param sinceMs Unix milliseconds.
  */
 export async function readRejectionGroups(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   webhookIds: readonly string[],
   sinceMs: number,
 ): Promise<RejectionGroup[]> {
   if (webhookIds.length === 0) return [];
   return query<RejectionGroup>({
-    name: 'read-rejection-groups',
     text: `
       select webhook_id, reason, header, count, first_at, newest_is_fixed
       from (
@@ -130,19 +128,10 @@ interface DeadGroup {
   first_at: string;
 }
 
-const deadGroups = summedBy<DeadGroup>(
-  ({ agent_id, reason, is_rest }) => JSON.stringify([agent_id, reason, is_rest]),
-  (one, other) => ({ ...sumOf(one, other), first_at: lesser(one.first_at, other.first_at)! }),
-);
-
 /** Groups the dead letters of these agents by reason, up to DEAD_COUNTED_MAX of each agent, the largest first, and the rest as one. */
-export async function readDeadGroups(
-  { query }: Pick<Database, 'query'>,
-  agentIds: readonly string[],
-): Promise<DeadGroup[]> {
+export async function readDeadGroups({ query }: Queries, agentIds: readonly string[]): Promise<DeadGroup[]> {
   if (agentIds.length === 0) return [];
   return query<DeadGroup>({
-    name: 'read-dead-groups',
     text: `
       select agent_id, case when not is_rest then reason end as reason, is_rest, sum(count)::int as count, ${isoText('min(first_at)')} as first_at
       from (
@@ -156,44 +145,120 @@ export async function readDeadGroups(
       group by 1, 2, 3
       order by sum(count) desc, min(first_at)`,
     values: [arrayOf(agentIds)],
-    place: { each: deadGroups, lenient: true },
+    place: {
+      each: earliestBy(({ agent_id, reason, is_rest }) => JSON.stringify([agent_id, reason, is_rest]), 'first_at'),
+      lenient: true,
+    },
   });
 }
 
-interface NewDead {
-  agent_id: string;
-  count: number;
-  first_at: string;
-}
-
-const newDead = summedBy<NewDead>(
-  ({ agent_id }) => agent_id,
-  (one, other) => ({ ...sumOf(one, other), first_at: lesser(one.first_at, other.first_at)! }),
-);
-
-/**
- * Counts the dead letters of each agent since a time, up to DEAD_READ_MAX of all agents.
- * @param sinceMs Unix milliseconds.
- */
-export function readNewDeadLetters({ query }: Pick<Database, 'query'>, sinceMs: number): Promise<NewDead[]> {
-  return query<NewDead>({
-    name: 'read-new-dead-letters',
+/** Counts the dead letters of each agent since a time, up to DEAD_READ_MAX of all agents. @param sinceMs Unix milliseconds. */
+export function readNewDeadLetters(
+  { query }: Queries,
+  sinceMs: number,
+): Promise<Omit<DeadGroup, 'reason' | 'is_rest'>[]> {
+  return query<Omit<DeadGroup, 'reason' | 'is_rest'>>({
     text: `
       select agent_id, count(*)::int as count, ${isoText('min(finished_at)')} as first_at
       from (select agent_id, finished_at from deliveries where state = 'dead' and finished_at > $1 limit ${DEAD_READ_MAX}) d
       group by agent_id`,
     values: [new Date(sinceMs).toISOString()],
-    place: { each: newDead, lenient: true },
+    place: { each: earliestBy(({ agent_id }) => agent_id, 'first_at'), lenient: true },
   });
 }
 
 /** Reads the agents that are neither revoked nor temporary, oldest first. */
 export function readActiveAgents({
   query,
-}: Pick<Database, 'query'>): Promise<{ id: string; name: string; paused_at: string | null }[]> {
+}: Queries): Promise<{ id: string; name: string; paused_at: string | null }[]> {
   return query({
-    name: 'read-active-agents',
     text: `select id, name, ${isoColumn('paused_at')} from agents where revoked_at is null and not temporary
            order by created_at, id limit ${AGENTS_MAX}`,
+  });
+}
+
+/** A webhook is silent after twice its longest pause of the last seven days, and an hour at least, if it had events in this many hours of them. */
+const ACTIVE_HOURS_MIN = 24;
+const SILENT_SECONDS_MIN = 3_600;
+
+interface SilentWebhook {
+  webhook_id: string;
+  name: string;
+  /** Last event or, if later, when the webhook was created or enabled again. */
+  silent_since: string;
+  expect_every_seconds: number | null;
+}
+
+/** SQL: since when the webhook `w` has had no event while it could have one. `greatest` ignores null. */
+const silentSince = `greatest(coalesce(${lastEventAt}, w.created_at), w.enabled_at)`;
+
+/** Reads the enabled webhooks that have been silent for longer than they expect, longest silent first. @param nowMs Unix milliseconds. */
+export function readOverdueWebhooks(
+  { query }: Queries,
+  nowMs: number,
+): Promise<(SilentWebhook & { expect_every_seconds: number })[]> {
+  return query({
+    text: `
+      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
+      from webhooks w
+      where w.deleted_at is null and w.enabled and w.expect_every_seconds is not null
+        and ${silentSince} < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
+      order by ${silentSince}, w.id
+      limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString()],
+  });
+}
+
+/** SQL: since when the state `s` of `w` has no event. */
+const stateSilentSince =
+  'greatest(coalesce(s.last_event_at, w.last_event_at, w.created_at), w.last_event_at, w.enabled_at)';
+/** SQL: the hours with events in the seven days until $2. */
+const activeHours = 's.hours << ($2 - s.hour)';
+/** SQL: half of the time of silence in hours, rounded up: a pause of the seven days that is as long has one hour without events less. */
+const pauseHours = `ceil(extract(epoch from $1::timestamptz - ${stateSilentSince}) / 7200)::int`;
+
+/**
+ * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first: a pause is a run of zeros
+ * in the text of the hours.
+ */
+export function readSilentWebhooks({ query }: Queries, nowMs: number): Promise<SilentWebhook[]> {
+  return query<SilentWebhook>({
+    text: `
+      select w.id as webhook_id, w.name, ${isoText(stateSilentSince)} as silent_since, w.expect_every_seconds
+      from (
+        select * from webhook_state
+        where hour > $2 - 168 and coalesce(last_event_at, '-infinity') < $1::timestamptz - interval '${SILENT_SECONDS_MIN} seconds'
+          and bit_count(hours) >= ${ACTIVE_HOURS_MIN}
+        offset 0
+      ) s join webhooks w on w.id = s.webhook_id
+      where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
+        and ${stateSilentSince} < $1::timestamptz - make_interval(secs => ${SILENT_SECONDS_MIN})
+        and bit_count(${activeHours}) >= ${ACTIVE_HOURS_MIN}
+        and strpos(btrim((${activeHours})::text, '0'), repeat('0', ${pauseHours} - 1)) = 0
+      order by ${stateSilentSince}, w.id
+      limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString(), hourOf(nowMs)],
+  });
+}
+
+/** Reads the webhooks whose previous secret was used in the last hour, and ends within a day and half of its overlap. @param nowMs Unix milliseconds. */
+export function readUsedOldSecrets(
+  { query }: Queries,
+  nowMs: number,
+): Promise<{ webhook_id: string; name: string; rotated_at: string; ends_at: string }[]> {
+  return query({
+    text: `
+      select w.id as webhook_id, w.name, ${isoText('n.created_at')} as rotated_at, ${isoText('o.expires_at')} as ends_at
+      from webhook_secrets o
+      join webhook_secrets n on n.webhook_id = o.webhook_id and n.slot = 'current'
+      join webhooks w on w.id = o.webhook_id and w.deleted_at is null
+      where o.slot = 'previous' and o.expires_at > $1
+        and o.expires_at < $1::timestamptz + least(interval '1 day', (o.expires_at - n.created_at) / 2)
+        and exists (
+          select from history h
+          where h.webhook_id = o.webhook_id and h.step = ${QUARTER_SECONDS} and h.at > $1::timestamptz - interval '1 hour' and h.by_previous > 0)
+      order by o.expires_at
+      limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString()],
   });
 }

@@ -1,5 +1,4 @@
 /** What retention is about to remove although no agent has settled it, and what it could not archive. */
-
 import { DAY_MS } from '../../../base/time/durations.ts';
 import { EXPIRING_COUNTED_MAX } from '../../../model/conditions.ts';
 import { summed } from '../../connect/place.ts';
@@ -13,16 +12,11 @@ import { arrayOf } from '../../sql.ts';
 const WARNING_MS = DAY_MS;
 
 interface Retention {
-  /** RETENTION_DAYS. */
   retentionDays: number;
-  /** KEEP_UNDELIVERED_DAYS. */
   keepUndeliveredDays: number;
 }
 
-/**
- * Counts pending and leased deliveries that retention removes within the warning time, up to EXPIRING_COUNTED_MAX. Reads only the
- * oldest of deliveries_live: one statement, and one for each retention_days of webhooks.
- */
+/** Counts deliveries that retention removes unsettled within the warning time, up to EXPIRING_COUNTED_MAX: a statement for each retention. */
 export async function countExpiring(
   database: Database,
   { retentionDays, keepUndeliveredDays }: Retention,

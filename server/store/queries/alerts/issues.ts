@@ -2,12 +2,11 @@
 import { type ConditionKind, conditionKinds } from '../../../model/conditions.ts';
 import { ISSUES_KEPT_DAYS, ISSUES_MAX, type Issue, type IssueInput } from '../../../model/issues.ts';
 import type { Outage } from '../../../model/outages.ts';
-import type { Database, Query } from '../../connect/pool.ts';
-import { isoColumn } from '../../sql.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
+import { isoColumn, isoText } from '../../sql.ts';
 
 /** What the text of an issue is made of, as last seen. */
 export interface IssueFacts {
-  /** Name of the subject. */
   name: string;
   value?: number;
   threshold?: number | null;
@@ -48,7 +47,6 @@ const isKnown = `i.kind in (${conditionKinds.map((kind) => `'${kind}'`).join(', 
 /** Reads the issues that are not resolved, or were resolved since a time; of several with one key, the one to continue is last. */
 export function readCurrentIssues(query: Query, resolvedSinceMs: number): Promise<IssueRow[]> {
   return query<IssueRow>({
-    name: 'read-current-issues',
     text: `
       select ${columns} from issues i where (i.resolved_at is null or i.resolved_at > $1) and i.kind <> 'database' and ${isKnown}
       order by i.resolved_at nulls last, i.id`,
@@ -59,7 +57,6 @@ export function readCurrentIssues(query: Query, resolvedSinceMs: number): Promis
 /** Stores new issues and what was found out about known ones. Who looks after them stays; a snooze ends with its issue. */
 export async function writeIssues(query: Query, issues: readonly IssueRow[]): Promise<void> {
   await query({
-    name: 'write-issues',
     text: `
       insert into issues (id, kind, subject_id, part, first_at, last_at, count, facts, resolved_at, snoozed_until)
       select * from json_to_recordset($1) as r (id uuid, kind text, subject_id text, part text, first_at timestamptz,
@@ -82,12 +79,6 @@ export async function deleteOldIssues(query: Query): Promise<void> {
   });
 }
 
-interface IssueFilter {
-  state: Issue['state'] | null;
-  kind: ConditionKind | null;
-  subjectId: string | null;
-}
-
 const stateIs = (state: string) => `case ${state}
   when 'open' then i.resolved_at is null and (i.snoozed_until is null or i.snoozed_until <= now())
   when 'snoozed' then i.resolved_at is null and i.snoozed_until > now()
@@ -96,13 +87,12 @@ const stateIs = (state: string) => `case ${state}
 
 /** Lists issues, newest first. @param before id of the last one of the previous page */
 export function listIssues(
-  { query }: Pick<Database, 'query'>,
-  { state, kind, subjectId }: IssueFilter,
+  { query }: Queries,
+  { state, kind, subjectId }: { state: Issue['state'] | null; kind: ConditionKind | null; subjectId: string | null },
   before: string | null,
   limit: number,
 ): Promise<IssueRow[]> {
   return query<IssueRow>({
-    name: 'list-issues',
     text: `
       select ${columns} from issues i
       where ${isKnown} and ${stateIs('$1::text')} and ($2::text is null or i.kind = $2) and ($3::text is null or i.subject_id = $3)
@@ -113,8 +103,7 @@ export function listIssues(
   });
 }
 
-/** Counts open issues, up to a limit. */
-export async function countOpenIssues({ query }: Pick<Database, 'query'>, max: number): Promise<number> {
+export async function countOpenIssues({ query }: Queries, max: number): Promise<number> {
   const [row] = await query<{ count: number }>({
     name: 'count-open-issues',
     text: `select count(*)::int as count from (select from issues i where i.resolved_at is null and ${isKnown} and ${stateIs("'open'")} limit ${max}) i`,
@@ -124,7 +113,6 @@ export async function countOpenIssues({ query }: Pick<Database, 'query'>, max: n
 
 export async function findIssue(query: Query, id: string): Promise<IssueRow | undefined> {
   const [row] = await query<IssueRow>({
-    name: 'find-issue',
     text: `select ${columns} from issues i where i.id = $1 and ${isKnown}`,
     values: [id],
   });
@@ -145,21 +133,13 @@ export async function updateIssue(query: Query, id: string, changes: IssueInput)
   });
 }
 
-interface CauseOf {
-  id: string;
-  number: number;
-  at: string;
-  action: string;
-  by: string;
-}
-
 /** Reads the last change of each subject in a time span. @param actions of the audit log */
 export function readChangesBefore(
   query: Query,
   issues: readonly { id: string; subject_id: string; since: string; until: string }[],
   actions: readonly string[],
-): Promise<CauseOf[]> {
-  return query<CauseOf>({
+): Promise<{ id: string; number: number; at: string; action: string; by: string }[]> {
+  return query({
     text: `
       select n.id, c.* from json_to_recordset($1) as n (id text, subject_id text, since text, until text)
       cross join lateral (
@@ -175,7 +155,7 @@ export function readChangesBefore(
 }
 
 /** Adds outages; those that are stored already are skipped. */
-export async function addOutages({ query }: Pick<Database, 'query'>, outages: readonly Outage[]): Promise<void> {
+export async function addOutages({ query }: Queries, outages: readonly Outage[]): Promise<void> {
   await query({
     text: `
       insert into issues (id, kind, subject_id, part, first_at, last_at, count, facts, resolved_at)
@@ -188,22 +168,13 @@ export async function addOutages({ query }: Pick<Database, 'query'>, outages: re
 }
 
 /** Reads the outages that lasted into a time span, newest first. @param fromMs Unix milliseconds, like `toMs`. */
-export function readOutages(
-  { query }: Pick<Database, 'query'>,
-  fromMs: number,
-  toMs: number,
-  limit: number,
-): Promise<Outage[]> {
+export function readOutages({ query }: Queries, fromMs: number, toMs: number, limit: number): Promise<Outage[]> {
   return query<Outage>({
-    name: 'read-outages',
     text: `
-      select o.id, o.machine, ${isoColumn('o.began_at')}, ${isoColumn('o.ended_at')}, o.refused, o.spooled
-      from (
-        select id, subject_id as machine, first_at as began_at, resolved_at as ended_at,
-          coalesce((facts ->> 'refused')::float8, 0) as refused, coalesce((facts ->> 'spooled')::float8, 0) as spooled
-        from issues where kind = 'database' and resolved_at >= $1 and first_at < $2
-      ) o
-      order by o.began_at desc, o.id
+      select i.id, i.subject_id as machine, ${isoText('i.first_at')} as began_at, ${isoText('i.resolved_at')} as ended_at,
+        coalesce((i.facts ->> 'refused')::float8, 0) as refused, coalesce((i.facts ->> 'spooled')::float8, 0) as spooled
+      from issues i where i.kind = 'database' and i.resolved_at >= $1 and i.first_at < $2
+      order by i.first_at desc, i.id
       limit $3`,
     values: [new Date(fromMs).toISOString(), new Date(toMs).toISOString(), limit],
   });

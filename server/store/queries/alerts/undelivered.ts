@@ -1,6 +1,6 @@
 /** Unfinished deliveries of revoked agents: no agent fetches them, until a user dismisses them or moves them to another agent. */
 import { summed, summedBy } from '../../connect/place.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { ACTED_MAX } from '../deliveries/actions.ts';
 import { userActed } from '../deliveries/history.ts';
@@ -8,7 +8,6 @@ import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '..
 
 /** Limit on the deliveries that are counted of an agent. */
 const UNDELIVERED_COUNTED_MAX = 100_000;
-/** Limit on the agents in one result. */
 const AGENTS_MAX = 100;
 
 /** SQL: the number of unfinished deliveries of an agent, counted up to the limit. @param agentId SQL expression */
@@ -17,11 +16,8 @@ const undeliveredOf = (agentId: string) =>
     select from deliveries where agent_id = ${agentId} and state in ('pending', 'leased') limit ${UNDELIVERED_COUNTED_MAX}) d)`;
 
 /** Reads the revoked agents with unfinished deliveries, those revoked last first. Temporary ones are removed with their deliveries. */
-export function readUndelivered({
-  query,
-}: Pick<Database, 'query'>): Promise<{ id: string; name: string; count: number }[]> {
+export function readUndelivered({ query }: Queries): Promise<{ id: string; name: string; count: number }[]> {
   return query({
-    name: 'read-undelivered',
     text: `
       select a.id, a.name, ${undeliveredOf('a.id')} as count
       from agents a
@@ -51,11 +47,7 @@ const unfinished = `
 const isChosen = 'd.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id';
 
 /** Dismisses unfinished deliveries of an agent, at most ACTED_MAX. Returns how many. Call in a transaction. @param actionId a new uuid, undoes it */
-export async function dismissUndelivered(
-  { query }: Pick<Database, 'query'>,
-  agentId: string,
-  actionId: string,
-): Promise<number> {
+export async function dismissUndelivered({ query }: Queries, agentId: string, actionId: string): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `
       with f as (${unfinished}
@@ -83,15 +75,8 @@ function both(one: Moved, other: Moved): Moved {
   return { count: one.count + other.count, targets: [...one.targets, ...other.targets] };
 }
 
-/**
- * Moves unfinished deliveries to another agent, at most ACTED_MAX, with zero attempts and beyond its filters. Those of events that it
- * has a delivery of are left. Returns how many were moved. Call in a transaction.
- */
-export async function moveUndelivered(
-  { query }: Pick<Database, 'query'>,
-  agentId: string,
-  toAgentId: string,
-): Promise<number> {
+/** Moves unfinished deliveries to an agent, with zero attempts, unless it has one of the same event. Returns how many. Call in a transaction. */
+export async function moveUndelivered({ query }: Queries, agentId: string, toAgentId: string): Promise<number> {
   const [row] = await query<Moved>({
     text: `
       with f as (

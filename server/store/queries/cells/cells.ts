@@ -1,8 +1,8 @@
 /** The cells of the installation, at home, and what a cell says of itself. */
 import { z } from 'zod';
 import { cellNumber } from '../../../model/cells.ts';
-import { expected } from '../../connect/expected.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
+import { expected } from '../../connect/unavailable.ts';
 import { hasTable } from '../../migrate.ts';
 import { isoText } from '../../sql.ts';
 
@@ -23,7 +23,7 @@ export interface CellRow {
 const columns = `number, id, name, sealed, state, mark::float8 as mark, (extract(epoch from created_at) * 1000)::float8 as "createdAtMs"`;
 
 /** Reads all cells, by number; none before the migration that creates the table. */
-export async function readCells(database: Pick<Database, 'query'>): Promise<CellRow[]> {
+export async function readCells(database: Queries): Promise<CellRow[]> {
   if (!(await hasTable(database, 'cells'))) return [];
   return database.query<CellRow>({ text: `select ${columns} from cells order by number` });
 }
@@ -38,7 +38,6 @@ export async function lockCell(query: Query, cell: number | string): Promise<Cel
   return row;
 }
 
-/** Inserts a cell with the lowest number that no cell has. Returns the number. */
 export async function insertCell(
   query: Query,
   { id, name, sealed }: Pick<CellRow, 'id' | 'name' | 'sealed'>,
@@ -72,13 +71,8 @@ export async function deleteCell(query: Query, number: number): Promise<void> {
 }
 
 /** Notes the mark that was written to a cell. Announces nothing. */
-export async function noteMark({ query }: Pick<Database, 'query'>, number: number, mark: number): Promise<void> {
+export async function noteMark({ query }: Queries, number: number, mark: number): Promise<void> {
   await query({ text: 'update cells set mark = greatest(mark, $2) where number = $1', values: [number, mark] });
-}
-
-/** A release that does not know cells does not read what they hold: from the first cell on it refuses this schema. */
-export async function refuseOlderReleases(query: Query): Promise<void> {
-  await query({ text: `update schema_migrations set compatible_from = null where name like '%_cells.sql'` });
 }
 
 const markSchema = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -87,7 +81,7 @@ const selfSchema = z.object({ installation: z.guid(), number: cellNumber, mark: 
 export type CellSelf = z.output<typeof selfSchema>;
 
 /** Null: the database is neither a cell nor a home with cells. */
-export async function readSelf({ query }: Pick<Database, 'query'>, timeoutMs?: number): Promise<CellSelf | null> {
+export async function readSelf({ query }: Queries, timeoutMs?: number): Promise<CellSelf | null> {
   const [row] = await query<CellSelf>({
     text: 'select installation, number, mark::float8 as mark from cell_self',
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
@@ -95,7 +89,6 @@ export async function readSelf({ query }: Pick<Database, 'query'>, timeoutMs?: n
   return expected(selfSchema.nullable(), row ?? null);
 }
 
-/** Names the database of the caller, unless it has a name. Returns it. */
 export async function nameSelf(query: Query, installation: string, number: number): Promise<CellSelf> {
   const [row] = await query<CellSelf>({
     text: `
@@ -107,8 +100,7 @@ export async function nameSelf(query: Query, installation: string, number: numbe
   return row!;
 }
 
-/** Raises the mark of a cell, and returns it. */
-export async function raiseMark({ query }: Pick<Database, 'query'>): Promise<number> {
+export async function raiseMark({ query }: Queries): Promise<number> {
   const [row] = await query<{ mark: number }>({
     text: 'update cell_self set mark = mark + 1 returning mark::float8 as mark',
   });
@@ -125,7 +117,7 @@ interface CellFigures {
 }
 
 /** Reads sizes without reading rows: the number of events is that of the planner's statistics. Call with the database of the cell. */
-export async function readCellFigures({ query }: Pick<Database, 'query'>): Promise<CellFigures> {
+export async function readCellFigures({ query }: Queries): Promise<CellFigures> {
   const [row] = await query<CellFigures>({
     text: `
       select coalesce(sum(greatest(c.reltuples, 0)), 0)::float8 as events, pg_database_size(current_database())::float8 as bytes,
@@ -137,7 +129,7 @@ export async function readCellFigures({ query }: Pick<Database, 'query'>): Promi
 }
 
 /** Webhooks that are not deleted, by their cell, and the configuration that waits to be copied, by cell. */
-export async function readCellUse({ query }: Pick<Database, 'query'>): Promise<{
+export async function readCellUse({ query }: Queries): Promise<{
   webhooks: ReadonlyMap<number, number>;
   waiting: ReadonlyMap<number, number>;
 }> {
@@ -152,8 +144,7 @@ export async function readCellUse({ query }: Pick<Database, 'query'>): Promise<{
   return { webhooks: byCell(webhooks), waiting: byCell(waiting) };
 }
 
-/** Whether a database has neither events nor deliveries. Call with the database of the cell. */
-export async function isEmpty({ query }: Pick<Database, 'query'>): Promise<boolean> {
+export async function isEmpty({ query }: Queries): Promise<boolean> {
   const [row] = await query<{ any: boolean }>({
     text: 'select exists (select from events) or exists (select from deliveries) as any',
   });
@@ -161,7 +152,7 @@ export async function isEmpty({ query }: Pick<Database, 'query'>): Promise<boole
 }
 
 /** How far the standby that is farthest behind is, in bytes; null: it has no standby, or the role may not see one. */
-export async function readReplicationLag({ query }: Pick<Database, 'query'>): Promise<number | null> {
+export async function readReplicationLag({ query }: Queries): Promise<number | null> {
   const [row] = await query<{ lag: number | null }>({
     text: 'select max(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn))::float8 as lag from pg_stat_replication',
   });
@@ -171,11 +162,8 @@ export async function readReplicationLag({ query }: Pick<Database, 'query'>): Pr
 /** More than any mark: a cell with a lower one is taken for restored. */
 const MARK_MAX = 2 ** 52;
 
-/**
- * After a restore of home: its cells may be newer, or those of the installation that was backed up, and are not used before an operator accepts
- * each. Returns their numbers.
- */
-export async function forgetMarks({ query }: Pick<Database, 'query'>): Promise<number[]> {
+/** After a restore of home, its cells may be newer or of another installation: none is used before an operator accepts it. Returns their numbers. */
+export async function forgetMarks({ query }: Queries): Promise<number[]> {
   const rows = await query<{ number: number }>({
     text: `update cells set mark = ${MARK_MAX} returning number`,
   });

@@ -1,6 +1,6 @@
 /** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts. */
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { copyInto } from '../../copy/rows.ts';
 import { hasTable } from '../../migrate.ts';
 
@@ -15,7 +15,7 @@ export function nodeSchemaOf(cell: number): string {
 }
 
 /** Why the database cannot have such a cell; null: it can. */
-export async function readCitusFault({ query }: Pick<Database, 'query'>): Promise<string | null> {
+export async function readCitusFault({ query }: Queries): Promise<string | null> {
   const extension = await query({ text: `select from pg_extension where extname = 'citus'` });
   if (extension.length === 0)
     return 'The database of the settings has no Citus extension: run create extension citus on each node, or add another Postgres server by its connection string.';
@@ -37,14 +37,11 @@ export async function createCitusSchema({ transaction }: Pick<Database, 'transac
   });
 }
 
-export async function dropCitusSchema({ query }: Pick<Database, 'query'>, cell: number): Promise<void> {
+export async function dropCitusSchema({ query }: Queries, cell: number): Promise<void> {
   await query({ text: `drop schema if exists ${schemaOf(cell)} cascade` });
 }
 
-/**
- * Changes what Citus cannot distribute: it takes no partitions of partitions, so finished deliveries are one table here, from which
- * retention deletes. Triggers are made on the node. Call in the schema of the cell.
- */
+/** Changes what Citus cannot distribute, partitions of partitions: finished deliveries are one table here. Triggers are made on the node. */
 export async function flatten(query: Query): Promise<void> {
   await query({
     text: `
@@ -78,7 +75,6 @@ export async function distribute(query: Query, cell: number): Promise<void> {
 export interface CitusNode {
   host: string;
   port: number;
-  /** Home's own server. */
   isCoordinator: boolean;
   /** Names on the node of the tables that a view cannot stand for. */
   events: string;
@@ -89,7 +85,7 @@ export interface CitusNode {
 }
 
 /** Reads which node has the tables of a cell. Undefined: the schema does not exist. Call at home. */
-export async function readCitusNode({ query }: Pick<Database, 'query'>, cell: number): Promise<CitusNode | undefined> {
+export async function readCitusNode({ query }: Queries, cell: number): Promise<CitusNode | undefined> {
   const [row] = await query<CitusNode>({
     text: `
       select n.nodename as host, n.nodeport as port, n.groupid = 0 as "isCoordinator",
@@ -117,10 +113,7 @@ export function onNode(text: string, node: CitusNode): string {
   );
 }
 
-/**
- * The COPY of events on the node. It names the view, too: where that is missing, so are the triggers, and the statement fails. Citus has moved
- * the tables away and back, and they are new ones.
- */
+/** The COPY of events on the node. It fails where the view is missing: Citus has moved the tables away and back, and they have no triggers. */
 export function copyOnNode(cell: number, { events }: CitusNode): string {
   return `${copyInto(events)} where null::${nodeSchemaOf(cell)}.events is null`;
 }

@@ -1,5 +1,5 @@
 /** Configuration on its way from home to a cell. */
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
 interface PendingCopy {
@@ -8,11 +8,8 @@ interface PendingCopy {
   version: number;
 }
 
-/**
- * Reads which cells do not have some configuration yet, and whether a webhook moves. One statement for all cells, planned once: the primary asks
- * every second. Call at home.
- */
-export async function readCellWork({ query }: Pick<Database, 'query'>): Promise<{ cells: number[]; moves: boolean }> {
+/** Which cells do not have some configuration yet, and whether a webhook moves. The primary asks every second. Call at home. */
+export async function readCellWork({ query }: Queries): Promise<{ cells: number[]; moves: boolean }> {
   const [row] = await query<{ cells: number[]; moves: boolean }>({
     name: 'read-cell-work',
     text: `
@@ -42,7 +39,6 @@ export async function forgetCopies(query: Query, cell: number, copied: readonly 
   });
 }
 
-/** Notes that a cell needs all of the configuration. */
 export async function noteEverything(query: Query, cell: number): Promise<void> {
   await query({
     text: `
@@ -54,7 +50,7 @@ export async function noteEverything(query: Query, cell: number): Promise<void> 
 }
 
 /** Notes that every cell needs all agents again, with their subscriptions. Call at home. */
-export async function noteAgents({ query }: Pick<Database, 'query'>): Promise<void> {
+export async function noteAgents({ query }: Queries): Promise<void> {
   await query({
     text: `
       insert into cell_copies (cell, kind, id) select number, 'agent', agents.id from cells, agents
@@ -62,79 +58,75 @@ export async function noteAgents({ query }: Pick<Database, 'query'>): Promise<vo
   });
 }
 
-/** The tables that are copied, with their columns and their key. No secret is among them. */
-const tables = {
-  webhooks: {
-    of: 'id',
-    key: 'id',
-    columns: ['id', 'name', 'created_at', 'deleted_at', 'retention_days', 'cell', 'moving_from'],
+/** The tables that are copied, with their keys, of which the first is the id of the object. No secret is among the columns. */
+const tables: readonly {
+  table: string;
+  kind: PendingCopy['kind'];
+  keys: readonly string[];
+  others: readonly string[];
+}[] = [
+  {
+    table: 'webhooks',
+    kind: 'webhook',
+    keys: ['id'],
+    others: ['name', 'created_at', 'deleted_at', 'retention_days', 'cell', 'moving_from'],
   },
-  agents: {
-    of: 'id',
-    key: 'id',
-    columns: ['id', 'name', 'created_at', 'generation', 'max_leased', 'revoked_at', 'paused_at', 'temporary'],
+  {
+    table: 'agents',
+    kind: 'agent',
+    keys: ['id'],
+    others: ['name', 'created_at', 'generation', 'max_leased', 'revoked_at', 'paused_at', 'temporary'],
   },
-  subscriptions: {
-    of: 'agent_id',
-    key: 'agent_id, webhook_id',
-    columns: ['agent_id', 'webhook_id', 'filter', 'filter_slow', 'filter_slow_at', 'order_id'],
+  {
+    table: 'subscriptions',
+    kind: 'agent',
+    keys: ['agent_id', 'webhook_id'],
+    others: ['filter', 'filter_slow', 'filter_slow_at', 'order_id'],
   },
-  replay_targets: {
-    of: 'agent_id',
-    key: 'agent_id, webhook_id',
-    columns: ['agent_id', 'webhook_id', 'filter', 'filter_slow', 'filter_slow_at'],
+  {
+    table: 'replay_targets',
+    kind: 'agent',
+    keys: ['agent_id', 'webhook_id'],
+    others: ['filter', 'filter_slow', 'filter_slow_at'],
   },
-} as const;
-type CopiedTable = keyof typeof tables;
-const copiedWith = {
-  webhook: ['webhooks'],
-  agent: ['agents', 'subscriptions', 'replay_targets'],
-} as const satisfies Record<PendingCopy['kind'], readonly CopiedTable[]>;
+];
 
-/** Rows by table, as JSON text. */
-type Copies = ReadonlyMap<CopiedTable, { ids: readonly string[]; rows: string }>;
+/** Rows of a table, as JSON text. */
+type Copy = (typeof tables)[number] & { ids: readonly string[]; rows: string };
 
 /** Reads the rows of these objects at home. @param isOrdered whether deliveries of the cell wait for others of their key */
-export async function readCopies(query: Query, pending: readonly PendingCopy[], isOrdered: boolean): Promise<Copies> {
-  const copies = new Map<CopiedTable, { ids: readonly string[]; rows: string }>();
-  for (const kind of ['webhook', 'agent'] as const) {
-    const ids = pending.filter((each) => each.kind === kind).map(({ id }) => id);
+export async function readCopies(query: Query, pending: readonly PendingCopy[], isOrdered: boolean): Promise<Copy[]> {
+  const copies: Copy[] = [];
+  for (const of of tables) {
+    const ids = pending.filter(({ kind }) => kind === of.kind).map(({ id }) => id);
     if (ids.length === 0) continue;
-    for (const table of copiedWith[kind]) {
-      const { of, columns: all } = tables[table];
-      const columns = all.filter((column) => isOrdered || column !== 'order_id');
-      const [found] = await query<{ rows: string }>({
-        text: `select coalesce(json_agg(t), '[]')::text as rows from (select ${columns.join(', ')} from ${table} where ${of} = any ($1::uuid[])) t`,
-        values: [arrayOf(ids)],
-      });
-      copies.set(table, { ids, rows: found!.rows });
-    }
+    const columns = [...of.keys, ...of.others].filter((column) => isOrdered || column !== 'order_id');
+    const [found] = await query<{ rows: string }>({
+      text: `select coalesce(json_agg(t), '[]')::text as rows from (select ${columns.join(', ')} from ${of.table} where ${of.keys[0]} = any ($1::uuid[])) t`,
+      values: [arrayOf(ids)],
+    });
+    copies.push({ ...of, ids, rows: found!.rows });
   }
   return copies;
 }
 
-/**
- * Makes the rows of these objects in the cell equal to those at home. A subscription to a webhook that is not there yet is left out: its
- * agent is copied again. Call in a transaction of the cell.
- */
-export async function writeCopies(query: Query, copies: Copies): Promise<void> {
-  for (const [table, { ids, rows }] of copies) {
-    const { of, key, columns } = tables[table];
-    const keys = key.split(', ');
-    const others = columns.filter((column) => !keys.includes(column));
+/** Makes the rows in the cell equal to those at home. A subscription to a webhook that is not there yet is left out: it is copied again. */
+export async function writeCopies(query: Query, copies: readonly Copy[]): Promise<void> {
+  for (const { table, keys, others, ids, rows } of copies) {
     const given = `select * from json_populate_recordset(null::${table}, $1::json)`;
     await query({
       text: `
-        delete from ${table} t where t.${of} = any ($2::uuid[])
+        delete from ${table} t where t.${keys[0]} = any ($2::uuid[])
           and not exists (select from (${given}) g where ${keys.map((column) => `g.${column} = t.${column}`).join(' and ')})`,
       values: [rows, arrayOf(ids)],
     });
     const known = keys.includes('webhook_id') ? 'where exists (select from webhooks w where w.id = g.webhook_id)' : '';
+    const columns = [...keys, ...others];
     await query({
       text: `
         insert into ${table} (${columns.join(', ')})
         select ${columns.map((column) => `g.${column}`).join(', ')} from (${given}) g ${known}
-        on conflict (${key}) do update set ${others.map((column) => `${column} = excluded.${column}`).join(', ')}`,
+        on conflict (${keys.join(', ')}) do update set ${others.map((column) => `${column} = excluded.${column}`).join(', ')}`,
       values: [rows],
     });
   }

@@ -1,5 +1,5 @@
 /** Webhooks that are moving to another cell, see cells/move.ts. */
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
 
 export interface Move {
   id: string;
@@ -9,8 +9,7 @@ export interface Move {
   sinceMs: number;
 }
 
-/** Reads the moves that are not finished. */
-export function readMoves({ query }: Pick<Database, 'query'>): Promise<Move[]> {
+export function readMoves({ query }: Queries): Promise<Move[]> {
   return query<Move>({
     text: `
       select id, moving_from as "from", cell as "to", (extract(epoch from moving_since) * 1000)::float8 as "sinceMs"
@@ -31,7 +30,7 @@ export async function beginMove(query: Query, id: string, to: number, sinceMs: n
 }
 
 /** Ends this move, unless it is over: two programs may finish it, and the webhook may be on its next one. */
-export async function endMove({ query }: Pick<Database, 'query'>, { id, from, to, sinceMs }: Move): Promise<void> {
+export async function endMove({ query }: Queries, { id, from, to, sinceMs }: Move): Promise<void> {
   await query({
     text: `
       update webhooks set moving_from = null, moving_since = null
@@ -40,10 +39,7 @@ export async function endMove({ query }: Pick<Database, 'query'>, { id, from, to
   });
 }
 
-/**
- * Puts a webhook back to the cell that it is leaving. That cell has all its keys: the other one stores none before the end of the move.
- * Returns false when it does not move from there.
- */
+/** Puts a webhook back to the cell that it is leaving, which has all its keys. Returns false when it does not move from there. */
 export async function undoMove(query: Query, id: string, from: number): Promise<boolean> {
   const rows = await query({
     text: `
@@ -57,7 +53,7 @@ export async function undoMove(query: Query, id: string, from: number): Promise<
 
 /** Where the new events of a webhook are stored, and from where it is moving there. Undefined: the webhook does not exist. */
 export async function readCellOf(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   id: string,
 ): Promise<{ cell: number; movingFrom: number | null } | undefined> {
   const [row] = await query<{ cell: number; movingFrom: number | null }>({
@@ -76,12 +72,7 @@ export async function hasWebhooks(query: Query, cell: number): Promise<boolean> 
   return rows.length > 0;
 }
 
-/** Some webhooks of a cell that are not deleted. */
-export async function readWebhooksIn(
-  { query }: Pick<Database, 'query'>,
-  cell: number,
-  limit: number,
-): Promise<string[]> {
+export async function readWebhooksIn({ query }: Queries, cell: number, limit: number): Promise<string[]> {
   const rows = await query<{ id: string }>({
     text: 'select id from webhooks where cell = $1 and deleted_at is null and moving_from is null order by created_at, id limit $2',
     values: [cell, limit],

@@ -1,15 +1,11 @@
 /** The next deliveries of an agent with filters: those that a filter has to judge before their first lease, and those that need no verdict. */
-
 import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf, Placeholders } from '../../sql.ts';
 import { peekInRound } from './next.ts';
 import type { ClaimOrder } from './order.ts';
 
-/**
- * SQL: a filter has not judged the delivery `d`. One that was leased before was let through, and one that a user replayed is delivered
- * whatever the filter says: a replay is in its history.
- */
+/** SQL: a filter has not judged the delivery `d`. One that was leased was let through, and a replay, which is in the history, is not judged. */
 export const unjudged = (d: string) => `${d}.state = 'pending' and ${d}.leases = 0 and ${d}.history is null`;
 
 export interface Candidate {
@@ -33,10 +29,7 @@ export interface Candidate {
   sinceMs: number;
 }
 
-/**
- * Reads the next `max` deliveries in the order of claims. Takes no locks.
- * @param bytesMax limit on the sum of the bodies that filters read; the first delivery is read whatever its size
- */
+/** Reads the next `max` deliveries in the order of claims, without locks. @param bytesMax limit on the sum of the bodies, except the first */
 export function readCandidates(
   { query }: Database,
   order: ClaimOrder,
@@ -74,9 +67,9 @@ export function readCandidates(
 }
 
 /**
- * Ends these deliveries as filtered, those that are still unjudged. Returns how many. Rows locked by another claim are left out: it
- * judges them too. Each row is looked up by its
- * key alone: with the other conditions in the join, Postgres read all waiting deliveries of the agent for each slice.
+ * Ends the deliveries that are still unjudged as filtered. Returns how many. Rows locked by another claim are left out: it judges them too.
+ * Each row is looked up by its key alone:
+ * with the other conditions in the join, Postgres read all waiting deliveries of the agent for each slice.
  */
 export async function endFiltered(database: Database, agentId: string, ids: readonly string[]): Promise<number> {
   const rows = await database.query({

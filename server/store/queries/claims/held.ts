@@ -1,12 +1,9 @@
 /**
- * Order by key: which deliveries are held. Those of an agent with the same key and lane are a queue (see the migration order_by): only the
- * first one can be claimed, until it is finished.
- *
- * Two claims never take two of a queue. The second one, in whose snapshot another delivery is the first, fails at the unique index
- * deliveries_begun, and conflicts.ts repeats it.
+ * Order by key: deliveries of an agent with the same key and lane are a queue (see the migration order_by): only the first one can be claimed,
+ * until it is finished. Of two claims that take two of a queue, the second one fails at the unique index deliveries_begun, and is repeated.
  */
-import { concatenated, lesser, summedBy } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import { concatenated, earliestBy } from '../../connect/place.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import type { ClaimOrder } from './order.ts';
 
@@ -32,13 +29,10 @@ const SLICE = 1_000;
 const SLICES_MAX = 20;
 
 /**
- * Takes deliveries that are held out of the range of claims, which would look at each of them again and again: a claim behind 100,000 held
- * ones took 0.2 s. Looks at the oldest that can be claimed, and at more while all of those are held.
- *
- * The first one of the queue is locked with them, so it is finished before, and then nothing is taken out, or after: then pass_turn() sees
- * what it has to make available. What another statement has locked is left alone.
+ * Takes held deliveries out of the range of claims: a claim behind 100,000 held ones took 0.2 s. The first one of the queue is locked with them,
+ * so it is finished before, or after: then pass_turn() sees what it has to make available. What another statement has locked is left alone.
  */
-export async function setHeldAside({ query }: Pick<Database, 'query'>, order: ClaimOrder): Promise<void> {
+export async function setHeldAside({ query }: Queries, order: ClaimOrder): Promise<void> {
   for (let slice = 0; slice < SLICES_MAX; slice++) {
     const [row] = await query<{ aside: number }>({
       name: 'set-held-aside',
@@ -88,22 +82,13 @@ export async function setHeldAside({ query }: Pick<Database, 'query'>, order: Cl
   }
 }
 
-interface LongestHeld {
-  agent_id: string;
-  name: string;
-  since: string;
-}
-
-const longest = summedBy<LongestHeld>(
-  ({ agent_id }) => agent_id,
-  (one, other) => ({ ...one, since: lesser(one.since, other.since)! }),
-);
-
 /** Reads when the longest held delivery of each active agent was received, without replays. Agents that do not claim are left out: nothing is set aside. */
-export async function readLongestHeld({ query }: Pick<Database, 'query'>): Promise<LongestHeld[]> {
+export async function readLongestHeld({
+  query,
+}: Queries): Promise<{ agent_id: string; name: string; since: string }[]> {
   // Without an order the deliveries are not asked for.
   if ((await query({ text: 'select from subscriptions where order_id is not null limit 1' })).length === 0) return [];
-  return query<LongestHeld>({
+  return query({
     name: 'read-longest-held',
     plan: 'keyed',
     text: `
@@ -116,15 +101,12 @@ export async function readLongestHeld({ query }: Pick<Database, 'query'>): Promi
         order by received_at limit 1
       ) held`,
     values: [],
-    place: { each: longest, lenient: true },
+    place: { each: earliestBy(({ agent_id }) => agent_id, 'since'), lenient: true },
   });
 }
 
 /** Counts the deliveries of each agent that are held, among the first `max` that have a key. Not first of their queue, they are held. */
-export function countHeld(
-  { query }: Pick<Database, 'query'>,
-  max: number,
-): Promise<{ agentId: string; held: number }[]> {
+export function countHeld({ query }: Queries, max: number): Promise<{ agentId: string; held: number }[]> {
   return query({
     text: `
       select agent_id as "agentId", (count(*) - count(distinct (order_key, order_lane)))::int as held

@@ -1,5 +1,4 @@
 /** The statement that leases the next deliveries, alone or together with the acknowledgement of what the agent claimed before. */
-
 import { DAY_MS } from '../../../base/time/durations.ts';
 import { asText } from '../../byte-text.ts';
 import type { Query } from '../../connect/pool.ts';
@@ -12,14 +11,8 @@ import type { ClaimOrder, Days, LeasedRow } from './order.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { type Acknowledged, ackText, parseAcknowledged } from './settle.ts';
 
-interface Leased {
-  rows: LeasedRow[];
-  acknowledged: Acknowledged[];
-}
-
 /**
- * With acknowledgements both share a round trip and a commit. A statement changes a row once, so the lease leaves alone what is acknowledged:
- * also an expired lease, for which the acknowledgement is then in time.
+ * With acknowledgements both share a round trip and a commit. A statement changes a row once, so the lease leaves alone what is acknowledged.
  * @param acks of deliveries in the same cell; empty: only leases
  * @param ids see claimDeliveries
  */
@@ -28,7 +21,7 @@ export async function leaseNext(
   order: ClaimOrder,
   acks: readonly Receipt[],
   ids: readonly string[] | null,
-): Promise<Leased> {
+): Promise<{ rows: LeasedRow[]; acknowledged: Acknowledged[] }> {
   const given = new Placeholders();
   // The first parameter, as ackText expects it.
   const agentId = given.of(order.agentId, 'uuid');

@@ -1,12 +1,8 @@
 /**
  * SQL of the deliveries that a claim takes next: of the agent's webhooks in turn, of one webhook, or those that filters have let through.
- *
- * Round-robin over webhooks: the first delivery of each webhook, then the second of each, and so on, so that a flood in one webhook does not
- * delay the others. `place` is the position in that round. The next claim continues after the webhook at which the last one ended: with max 1,
- * the default, webhooks take turns from claim to claim. Deliveries of one webhook come by `available_at`. What is locked by another claim is
- * skipped, never waited for.
- *
- * bench/NOTES.md, "Claims beside the least queue", has what each of them costs, and what was tried instead.
+ * Round-robin over webhooks: the first delivery of each (by `available_at`), then the second of each, and so on. `place` is the position in that
+ * round. The next claim continues after the webhook at which the last one ended. What is locked by another claim is skipped. Costs, and what was
+ * tried instead: bench/NOTES.md, "Claims beside the least queue".
  */
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf, type Placeholders } from '../../sql.ts';
@@ -29,10 +25,7 @@ const andFirst = (d: string, { isOrdered }: Pick<ClaimOrder, 'isOrdered'>) => (i
 const claimable = (from: string) =>
   `state in ('pending', 'leased') and available_at <= now() and available_at >= ${from}`;
 
-/**
- * For an agent that has deliveries of one webhook only: without a round over webhooks, whose sorts and windows are a third of the processor time of
- * a claim of one.
- */
+/** For an agent with deliveries of one webhook: without a round over webhooks, a third of the processor time of a claim of one. */
 export function nextOfWebhook(given: Placeholders, order: ClaimOrder, webhookId: string, terms: Terms): string {
   const webhook = given.of(webhookId, 'uuid');
   return `
@@ -133,9 +126,8 @@ function inTurn(
 }
 
 /**
- * Minimum of the limit on the rows that a claim reads per webhook, however small an even share of `max` is. When one of many webhooks
- * is flooded and the others are empty, one claim gets only this many; the next claim gets more. Without a limit per webhook, an agent
- * that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
+ * Minimum of the limit on the rows that a claim reads per webhook: of a flooded webhook among many empty ones, one claim gets only this many.
+ * Without a limit, an agent that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
  */
 export const EACH_MIN = 32;
 

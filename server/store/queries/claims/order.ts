@@ -1,7 +1,6 @@
 /** What a claim asks for, and what it gets. */
 import type { ByteText } from '../../byte-text.ts';
 
-/** What a claim asks for, in one cell. */
 export interface ClaimOrder {
   /** The cell whose deliveries are claimed; 0: home. */
   cell: number;
@@ -40,7 +39,6 @@ export interface Days {
   to: string;
 }
 
-/** A leased delivery with its event. */
 export interface Claimed {
   id: string;
   attempt: number;

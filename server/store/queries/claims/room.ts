@@ -1,12 +1,8 @@
 /**
- * What waits for an agent, and its room under `max_leased`: how many deliveries it has under lease at a time, over all processes and machines.
- *
- * The limit is exact because everything that adds a lease holds the lock on the agent's row: claims, and extensions, which may revive a
- * lease that has just expired. The lock and the count are separate statements: one statement would count in a snapshot from before the
- * wait for the lock. Agents without a limit take no lock. A claim of 10 takes five round trips instead of one; median on a busy machine, three
- * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
+ * What waits for an agent, and its room under `max_leased`, over all processes and machines. The limit is exact because everything that adds a
+ * lease holds the lock on the agent's row. The lock and the count are separate statements: one would count in a snapshot from before the wait. A
+ * claim of 10 takes 15 to 27 ms with a limit, 5 to 12 without (median, busy machine).
  */
-
 import { summed, summedBy } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
@@ -20,10 +16,7 @@ export const due = (agentId: string) =>
 export const underLease = (agentId: string) =>
   `select from deliveries where ${byTime} and agent_id = ${agentId} and state = 'leased' and available_at > now()`;
 
-/**
- * Runs `work` in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
- * No other process adds a lease to the agent until the transaction ends.
- */
+/** Runs `work` in a transaction with the number of deliveries that the agent may still lease. No process adds a lease until it ends. */
 export function withRoom<T>(
   database: Pick<Database, 'transaction'>,
   agentId: string,
@@ -56,10 +49,7 @@ export async function lockMaxLeased(query: Query, agentId: string): Promise<numb
   return row?.max ?? null;
 }
 
-/**
- * Returns those of the given agents that are not paused, can claim something now and are below `max_leased`, in one query, with a probe or two of an index for
- * each. `claimableFrom` as in ClaimOrder.
- */
+/** Returns those of the given agents that are not paused, can claim something now and are below `max_leased`. `claimableFrom` as in ClaimOrder. */
 export async function agentsWithWork(
   database: Database,
   agents: readonly { id: string; claimableFrom: string }[],

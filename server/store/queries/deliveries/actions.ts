@@ -1,16 +1,16 @@
-/** What users do to finished deliveries: replays and dismissals, of one delivery or of many. */
+/** What users do to finished deliveries: replays and dismissals, of one delivery or of many, which can be undone. */
 import { z } from 'zod';
 import type { DeliveryState } from '../../../model/events.ts';
-import { expected } from '../../connect/expected.ts';
-import { lesser } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import { concatenated, lesser } from '../../connect/place.ts';
+import type { Queries } from '../../connect/pool.ts';
+import { expected } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '../replays/targets.ts';
 import { userActed } from './history.ts';
 
 /** SQL assignments: what one statement replays is ordered within itself. Each subquery is evaluated once. */
-export const newLane = `
+const newLane = `
   order_lane = case when d.order_key is not null then (select 1 + (random() * 4503599627370495)::bigint) end,
   order_number = case when d.order_key is not null then (select nextval('order_numbers')) end`;
 
@@ -25,7 +25,7 @@ const changes = {
 export type ActionKind = keyof typeof changes;
 
 /** Makes a finished delivery pending again, with zero attempts. Returns false when no finished delivery has this id. */
-export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+export async function replayDelivery({ query }: Queries, id: string): Promise<boolean> {
   const [row] = await query<{ count: number; targets: ReplayTarget[] }>({
     text: `
       with again as (
@@ -40,8 +40,7 @@ export async function replayDelivery({ query }: Pick<Database, 'query'>, id: str
   return row!.count > 0;
 }
 
-/** Dismisses a dead delivery. Returns false when no dead delivery has this id. */
-export async function dismissDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+export async function dismissDelivery({ query }: Queries, id: string): Promise<boolean> {
   const rows = await query({
     text: `update deliveries d set ${changes.dismissal('null')} where received_at = $1 and id = $2 and state = 'dead' returning id`,
     values: [uuidv7Time(id), id],
@@ -50,7 +49,6 @@ export async function dismissDelivery({ query }: Pick<Database, 'query'>, id: st
   return rows.length > 0;
 }
 
-/** Limit on the deliveries changed by one action. */
 export const ACTED_MAX = 10_000;
 
 export interface ActionOrder {
@@ -73,14 +71,12 @@ export interface ActionOrder {
 const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
 
 /**
- * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns how many, and the time before which they had
- * finished: without it the next call would replay again what agents acknowledged since this one. The action, whose id
- * undoes them, is stored if any delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
- * Postgres assumes all partitions for each row and would otherwise read every delivery.
- * @param id a new uuid, for the action
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns how many, and the time before which they
+ * had finished, for a call that continues. The action is stored if any delivery changed. Call in a transaction: joins are restricted so that
+ * each row is looked up in its own partition. @param id a new uuid, for the action
  */
 export async function actOnDeliveries(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   id: string,
   { kind, state, ids, agentId, webhookId, reason, finishedBefore }: ActionOrder,
 ): Promise<{ count: number; finishedBefore: string }> {
@@ -135,4 +131,61 @@ function together(one: Acted, other: Acted): Acted {
     finishedBefore: lesser(one.finishedBefore, other.finishedBefore)!,
     targets: [...one.targets, ...other.targets],
   };
+}
+
+/** How long an action can be undone. */
+const UNDO_HOURS = 24;
+
+/** `restored`: deliveries that are what they were before the action. The `others` were claimed, or changed by a user, since. */
+export interface Undone {
+  kind: ActionKind;
+  restored: number;
+  others: number;
+}
+
+/** Restores the deliveries of an action to which nothing has happened since. Null: it does not exist, is too old, or was undone. */
+export async function undoAction({ query }: Queries, id: string): Promise<Undone | null> {
+  const [found] = await query<Action>({
+    text: `
+      update delivery_actions set undone_at = now()
+      where id = $1 and undone_at is null and created_at > now() - interval '${UNDO_HOURS} hours'
+      returning kind, delivery_ids as ids`,
+    values: [id],
+    place: { each: (byCell) => joined(byCell.flat()) },
+  });
+  if (found === undefined) return null;
+  const action = expected(actionSchema, found);
+  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
+  const [outcome, state] = action.kind === 'replay' ? ['replayed', 'pending'] : ['dismissed', 'dismissed'];
+  // What was not dead waits again. Others of its key may have begun since.
+  const again = action.kind === 'replay' ? '' : `, available_at = least(d.available_at, now()), ${newLane}`;
+  const rows = await query({
+    text: `
+      update deliveries d
+      set state = d.history -> -1 ->> 'state', attempts = (d.history -> -1 ->> 'attempts')::int,
+        finished_at = (d.history -> -1 ->> 'finished_at')::timestamptz, history = ${userActed('restored', 'null')}${again}
+      from unnest($2::uuid[], $3::timestamptz[]) r (id, received_at)
+      where d.received_at = r.received_at and d.id = r.id and d.state = '${state}'
+        and d.history -> -1 ->> 'outcome' = '${outcome}' and d.history -> -1 ->> 'action' = $1
+      returning 1`,
+    values: [id, arrayOf(action.ids), arrayOf(action.ids.map(uuidv7Time))],
+    place: { ids: action.ids },
+  });
+  return { kind: action.kind, restored: rows.length, others: action.ids.length - rows.length };
+}
+
+const actionSchema = z.object({ kind: z.enum(['replay', 'dismissal']), ids: z.array(z.guid()) });
+type Action = z.output<typeof actionSchema>;
+
+/** An action has a row in each cell that has some of its deliveries. */
+function joined(parts: readonly Action[]): Action[] {
+  const [first] = parts;
+  return first === undefined ? [] : [{ kind: first.kind, ids: parts.flatMap(({ ids }) => ids) }];
+}
+
+export async function deleteOldActions({ query }: Queries): Promise<void> {
+  await query({
+    text: `delete from delivery_actions where created_at < now() - interval '${UNDO_HOURS} hours'`,
+    place: { each: concatenated, lenient: true },
+  });
 }

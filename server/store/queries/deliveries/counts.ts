@@ -1,14 +1,13 @@
 /**
- * Counts waiting and dead deliveries: exactly up to a limit, since there may be millions, and by estimate beyond it.
- *
- * Waiting deliveries are in one table of their own, so a scan of it counts them: 15 ms of CPU for 100,000 of all agents. An index gains
- * nothing (51 ms). Counts that fan-out, claims and acks keep would make them wait for each other's commits.
+ * Counts waiting and dead deliveries: exactly up to a limit, and by estimate beyond it. A scan of the table of waiting ones takes 15 ms of CPU
+ * for 100,000; an index gains nothing (51 ms). Counts that are kept would make fan-out, claims and acks wait for each other's commits.
  */
-
 import type { z } from 'zod';
 import { COUNTED_MAX, type deliveryCountsSchema, WAITING_COUNTED_MAX } from '../../../model/events.ts';
 import { concatenated, summed } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
+import { readWaiting } from '../agents/activity.ts';
+import { countHeld } from '../claims/held.ts';
 
 /** Timeout of one statement. The index may hold many entries of finished deliveries that vacuum has not removed yet. */
 const TIMEOUT = '1s';
@@ -22,7 +21,7 @@ interface Scope {
 }
 
 /** Deliveries to count at most: pending and leased ones, and dead letters. */
-export const limits = { waiting: WAITING_COUNTED_MAX as number, dead: COUNTED_MAX as number };
+const limits = { waiting: WAITING_COUNTED_MAX as number, dead: COUNTED_MAX as number };
 
 /** SQL: in a scope. @param agentId placeholder; its value null: of all agents */
 const inScope = (agentId: string, webhookId: string) =>
@@ -57,10 +56,7 @@ export async function countDeliveries(
   };
 }
 
-/**
- * Like countDeliveries, but beyond the limits returns an estimate from a sample of the table, never below the count. Returns the
- * count when the sample times out.
- */
+/** Like countDeliveries, but beyond the limits an estimate from a sample of the table, never below the count. */
 export async function countOrEstimateDeliveries(
   database: Database,
   scope: Scope = {},
@@ -72,12 +68,8 @@ export async function countOrEstimateDeliveries(
   const beyond = { waiting: counted.pending + counted.leased > max.waiting, dead: counted.dead >= max.dead };
   const sampled = await withinTimeout(database, (query) => sampleDeliveries(query, beyond, { scope })).catch(() => []);
   const estimate = (state: string) => total(sampled, (row) => row.state === state);
-  return {
-    pending: Math.max(counted.pending, estimate('pending')),
-    leased: Math.max(counted.leased, estimate('leased')),
-    dead: Math.max(counted.dead, estimate('dead')),
-    exact: false,
-  };
+  const estimates = { pending: estimate('pending'), leased: estimate('leased'), dead: estimate('dead') };
+  return { ...atLeast(counted, estimates), exact: false };
 }
 
 /** Runs a transaction whose statements are cancelled after TIMEOUT. */
@@ -93,13 +85,6 @@ const samples = {
   waiting: { states: "'pending', 'leased'", tables: 'like', blocksMax: 1_000 },
   dead: { states: "'dead'", tables: 'not like', blocksMax: 4_000 },
 } as const;
-interface SampleOptions {
-  scope?: Scope;
-  /** Estimates for each agent. */
-  byAgent?: boolean;
-  blocksMax?: number;
-}
-
 /** Estimated deliveries of one state. */
 interface SampledDeliveries {
   /** Null: of all agents together. */
@@ -110,14 +95,16 @@ interface SampledDeliveries {
 
 /**
  * Estimates unfinished deliveries from some blocks of their tables, 8 MiB of waiting ones and 32 MiB of others; counts a smaller table
- * completely. Reads the same blocks each time, so that the estimate follows the table and does not vary by chance. Planner statistics are
- * missing after a bulk load, and treat state, agent and webhook as independent.
- * @param blocksMax for tests
+ * completely. Reads the same blocks each time. Planner statistics are missing after a bulk load. @param blocksMax for tests
  */
 export async function sampleDeliveries(
   query: Query,
   of: Partial<Record<keyof typeof samples, boolean>>,
-  { scope: { agentId = null, webhookId = null } = {}, byAgent = false, blocksMax }: SampleOptions,
+  {
+    scope: { agentId = null, webhookId = null } = {},
+    byAgent = false,
+    blocksMax,
+  }: { scope?: Scope; byAgent?: boolean; blocksMax?: number },
 ): Promise<SampledDeliveries[]> {
   const sampled: SampledDeliveries[] = [];
   for (const one of ['waiting', 'dead'] as const) {
@@ -143,10 +130,88 @@ export async function sampleDeliveries(
   return sampled;
 }
 
-/** Sums the deliveries of some rows. */
-export function total<Row extends Pick<SampledDeliveries, 'state' | 'deliveries'>>(
-  rows: readonly Row[],
-  isMeant: (row: Row) => boolean,
-): number {
+function total(rows: readonly SampledDeliveries[], isMeant: (row: SampledDeliveries) => boolean): number {
   return rows.filter(isMeant).reduce((sum, { deliveries }) => sum + deliveries, 0);
+}
+
+interface AgentDepth {
+  agentId: string;
+  pending: number;
+  /** See isHeld. */
+  held: number;
+  leased: number;
+  dead: number;
+  /** When its oldest claimable delivery that a filter cannot drop became claimable, Unix milliseconds; null: none waits, or the agent is paused. */
+  waitingSinceMs: number | null;
+}
+
+export interface DeliveryDepths {
+  /** Only agents that have waiting or dead deliveries. */
+  agents: AgentDepth[];
+  exact: boolean;
+}
+
+export function readDeliveryDepths(database: Database, max = limits): Promise<DeliveryDepths> {
+  return withinTimeout(database, async (query) => {
+    const counted = await countByAgent(query, max);
+    const beyond = {
+      waiting: total(counted, ({ state }) => state !== 'dead') > max.waiting,
+      dead: total(counted, ({ state }) => state === 'dead') > max.dead,
+    };
+    const exact = !beyond.waiting && !beyond.dead;
+    const depths = fold(counted);
+    const sampled = exact ? [] : await sampleDeliveries(query, beyond, { byAgent: true });
+    for (const [agentId, estimate] of fold(sampled))
+      depths.set(agentId, atLeast(depths.get(agentId) ?? none(agentId), estimate));
+    for (const { agentId, held } of await countHeld({ query }, max.waiting))
+      depths.set(agentId, { ...(depths.get(agentId) ?? none(agentId)), held });
+    // A partial count and a sample may have missed an agent.
+    for (const { agent_id: agentId, since, paused } of await readWaiting(
+      { query },
+      exact ? [...depths.keys()] : null,
+    )) {
+      if (paused) continue;
+      const depth = depths.get(agentId) ?? { ...none(agentId), pending: 1 };
+      depths.set(agentId, { ...depth, waitingSinceMs: Date.parse(since) });
+    }
+    return { agents: [...depths.values()], exact };
+  });
+}
+
+function countByAgent(query: Query, max: typeof limits): Promise<SampledDeliveries[]> {
+  const rows = (states: string, most: number) =>
+    `(select agent_id, state from deliveries where state in (${states}) limit ${most + 1})`;
+  return query<SampledDeliveries>({
+    text: `
+      select agent_id as "agentId", state, count(*)::int as deliveries
+      from (${rows("'pending', 'leased'", max.waiting)} union all ${rows("'dead'", max.dead)}) d
+      group by agent_id, state`,
+    place: { each: concatenated, lenient: true },
+  });
+}
+
+function none(agentId: string): AgentDepth {
+  return { agentId, pending: 0, held: 0, leased: 0, dead: 0, waitingSinceMs: null };
+}
+
+function fold(rows: readonly SampledDeliveries[]): Map<string, AgentDepth> {
+  const depths = new Map<string, AgentDepth>();
+  for (const { agentId, state, deliveries } of rows) {
+    const depth = depths.get(agentId!) ?? none(agentId!);
+    depths.set(agentId!, { ...depth, [state]: depth[state] + deliveries });
+  }
+  return depths;
+}
+
+/** Combines a partial count with an estimate: the count is a lower bound, and the sample may miss a few rows among many. */
+function atLeast<Counts extends Pick<AgentDepth, 'pending' | 'leased' | 'dead'>>(
+  counted: Counts,
+  estimate: Pick<AgentDepth, 'pending' | 'leased' | 'dead'>,
+): Counts {
+  return {
+    ...counted,
+    pending: Math.max(counted.pending, estimate.pending),
+    leased: Math.max(counted.leased, estimate.leased),
+    dead: Math.max(counted.dead, estimate.dead),
+  };
 }

@@ -1,5 +1,4 @@
 /** Dead letters by reason. */
-
 import type { z } from 'zod';
 import type { deadGroupSchema } from '../../../model/dead-letters.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
@@ -12,7 +11,6 @@ type DeadGroup = z.output<typeof deadGroupSchema>;
 
 /** Groups returned; the rest are rare reasons. */
 const GROUPS_MAX = 50;
-/** Agents named of a group. */
 const AGENTS_NAMED = 5;
 
 type Read = DeadGroup & { read: number };
@@ -41,10 +39,7 @@ function together(byCell: Read[][]): Read[] {
     .slice(0, GROUPS_MAX + 1);
 }
 
-/**
- * Groups the newest COUNTED_MAX dead letters by their reason, the most frequent first. `complete` false: there are more dead letters or
- * more groups. Rejects on timeout.
- */
+/** Groups the newest COUNTED_MAX dead letters by reason, the most frequent first. `complete` false: there are more. Rejects on timeout. */
 export async function groupDeadLetters(
   database: Database,
   { agentId, webhookId }: { agentId: string | null; webhookId: string | null },

@@ -1,9 +1,8 @@
 /** Deliveries: lists, and the end of last leases. Claims and settlements have a file each. */
-
 import type { z } from 'zod';
 import { type DeliveryState, deliverySchema } from '../../../model/events.ts';
 import { concatenated, newest } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Database, Queries } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { isoText, selectList } from '../../sql.ts';
 import { isHeld } from '../claims/held.ts';
@@ -17,7 +16,6 @@ interface DeliveryFilter {
   eventId?: string | null;
   /** See isHeld. */
   held?: boolean | null;
-  /** The whole reason. */
   reason?: string | null;
   /** ISO; the event was received at this time or later. */
   from?: string | undefined;
@@ -76,16 +74,15 @@ export async function listDeliveries(
 }
 
 /** Adds the types of the events. A statement of its own, planned with its values: its plan has only the partitions of these events. */
-async function withTypes(database: Pick<Database, 'query'>, rows: readonly DeliveryRow[]): Promise<DeliveryRecord[]> {
+async function withTypes(database: Queries, rows: readonly DeliveryRow[]): Promise<DeliveryRecord[]> {
   if (rows.length === 0) return [];
   const eventIds = rows.map((row) => row.event_id);
   const types = await readEventTypes(database, eventIds);
   return rows.map((row) => ({ ...row, event_type: types.get(row.event_id) ?? null }));
 }
 
-/** Finds a delivery; with an agent, only if it belongs to that agent. */
 export async function findDelivery(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   agentId: string | null,
   id: string,
 ): Promise<DeliveryRecord | undefined> {
@@ -99,16 +96,14 @@ export async function findDelivery(
   return (await withTypes({ query }, rows))[0];
 }
 
-/** Limit on the deliveries updated by one statement. */
 const AT_A_TIME = 1_000;
 
 /** Reason stored for a delivery whose last lease expired without an acknowledgement. */
 export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgement';
 
 /**
- * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per statement. Returns how many. A claim does
- * the same with those it finds (claims/claim.ts); this function covers agents that no longer claim. In both cases the receipt
- * becomes invalid with the lease.
+ * Turns deliveries whose last lease has expired into dead letters. Returns how many. A claim does the same with those it finds; this covers
+ * agents that no longer claim.
  * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
  * @param onEnded called after each statement with the agent of each delivery.
  * @param stopping true: returns before the next statement.

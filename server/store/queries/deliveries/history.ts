@@ -1,12 +1,10 @@
 /**
- * The history of a delivery: how each lease ended, and when users replayed or dismissed the delivery.
- *
- * Claims and acks must not pay for it, so an attempt is written when it ends in something other than an acknowledgement. The last
- * attempt is described by the row itself (leased_at, leased_from, available_at, finished_at) until then. Entries in the row cost 1.02 times
- * no history in claims of 100; a table of their own costs 1.10 and needs partitions (bench/NOTES.md).
+ * The history of a delivery: how each lease ended, and when users replayed or dismissed it. An attempt is written when it ends in something
+ * other than an acknowledgement; the last one is described by the row itself. In the row it costs 1.02 times no history in claims of 100, in a
+ * table of its own 1.10 (bench/NOTES.md).
  */
 import type { Attempt } from '../../../model/attempts.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 
 /** Entries kept of a delivery. DELIVERY_MAX_ATTEMPTS is 10 by default; replays start again. Older entries are dropped. */
@@ -34,9 +32,8 @@ function appended(history: string, entry: string): string {
 }
 
 /**
- * SQL of the history of the delivery `d` when its lease ends.
- * @param at SQL of the time at which it ended
- * @param more SQL of more members: pairs of a name and a value
+ * SQL of the history of the delivery `d` when its lease ends. @param at SQL of the time @param more SQL of more members: pairs of a name
+ * and a value
  */
 export function leaseEnded(
   outcome: 'rejected' | 'expired' | 'released' | 'acknowledged',
@@ -50,10 +47,7 @@ export function leaseEnded(
   );
 }
 
-/**
- * SQL of the history of the delivery `d` when a user replays or dismisses it. Keeps what an undo restores.
- * @param action SQL of the id of the action on many deliveries; null: a single one
- */
+/** SQL of the history of the delivery `d` when a user acts on it. @param action SQL of the id of the action on many deliveries, or null */
 export function userActed(outcome: 'replayed' | 'dismissed' | 'restored', action: string): string {
   // The acknowledgement is not in the history unless the delivery was replayed and restored before.
   const isKept = `coalesce(d.history @> jsonb_build_array(jsonb_build_object('lease', d.leases)), false)`;
@@ -77,12 +71,9 @@ interface HistoryRow {
   revokedAt: Date | null;
 }
 
-/**
- * Reads the attempts of deliveries, oldest first, by delivery id: of one delivery, or of all deliveries of an event. Times are those of
- * the database.
- */
+/** Reads the attempts of one delivery, or of all deliveries of an event, oldest first, by delivery id. */
 export async function readAttempts(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   of: { deliveryId: string } | { eventId: string },
   nowMs: number,
 ): Promise<Map<string, Attempt[]>> {
@@ -103,60 +94,51 @@ export async function readAttempts(
 }
 
 function attemptsOf(row: HistoryRow, nowMs: number): Attempt[] {
+  const { state, lease, leasedAt, leasedUntil, address, finishedAt, revokedAt } = row;
   const ended = (row.history ?? []).flatMap(attemptsUpTo);
-  const { state, leasedAt, finishedAt } = row;
-  if (state === 'filtered') return [...ended, filteredAt(finishedAt)];
-  const isKept = ended.some(({ lease }) => lease === row.lease);
+  if (state === 'filtered') return [...ended, attempt({ outcome: 'filtered', at: finishedAt })];
+  const isKept = ended.some((known) => known.lease === lease);
   if (isKept || leasedAt === null || (state !== 'leased' && state !== 'done')) return ended;
-  const lease = { lease: row.lease, leased_at: leasedAt, leased_until: row.leasedUntil, address: row.address };
-  if (state === 'done') return [...ended, attempt({ ...lease, outcome: 'acknowledged', at: finishedAt })];
+  const last = (outcome: Attempt['outcome'], at: Date | null) =>
+    attempt({ outcome, at, lease, leased_at: leasedAt, leased_until: leasedUntil, address });
+  if (state === 'done') return [...ended, last('acknowledged', finishedAt)];
   // Expiry is noticed by the next claim, and a revoked agent makes none.
-  if (row.revokedAt !== null && row.revokedAt < row.leasedUntil)
-    return [...ended, attempt({ ...lease, outcome: 'revoked', at: row.revokedAt })];
-  if (row.leasedUntil.getTime() <= nowMs)
-    return [...ended, attempt({ ...lease, outcome: 'expired', at: row.leasedUntil })];
-  return [...ended, attempt({ ...lease, outcome: null, at: null })];
+  if (revokedAt !== null && revokedAt < leasedUntil) return [...ended, last('revoked', revokedAt)];
+  if (leasedUntil.getTime() <= nowMs) return [...ended, last('expired', leasedUntil)];
+  return [...ended, last(null, null)];
 }
 
 /** The entry of the history, and before the first replay of a filtered delivery how it was filtered, which has no entry of its own. */
 function attemptsUpTo(entry: Entry): Attempt[] {
   const wasFiltered = entry.outcome === 'replayed' && entry.state === 'filtered';
-  return [...(wasFiltered ? [filteredAt(new Date(entry.finished_at!))] : []), attemptOf(entry)];
+  return [...(wasFiltered ? [attempt({ outcome: 'filtered', at: entry.finished_at! })] : []), attempt(entry)];
 }
 
-function filteredAt(at: Date | null): Attempt {
-  return attempt({ outcome: 'filtered', at, leased_at: null, leased_until: null });
-}
+type Time = Date | string | null;
 
-function attemptOf({ state: _, finished_at: __, leased_at, leased_until, at, ...entry }: Entry): Attempt {
-  return attempt({
-    ...entry,
-    at: new Date(at),
-    leased_at: leased_at === undefined ? null : new Date(leased_at),
-    leased_until: leased_until === undefined ? null : new Date(leased_until),
-  });
-}
-
-function attempt(given: {
+interface Ended {
   outcome: Attempt['outcome'];
-  at: Date | null;
-  lease?: number;
-  leased_at: Date | null;
-  leased_until: Date | null;
+  at: Time;
+  leased_at?: Time;
+  leased_until?: Time;
+  lease?: number | null;
   address?: string | null;
-  reason?: string;
-  delay?: number;
-}): Attempt {
-  const { outcome, at, lease = null, leased_at, leased_until, address = null, reason = null, delay = null } = given;
-  const isoOf = (time: Date | null) => time?.toISOString() ?? null;
+  reason?: string | null;
+  delay?: number | null;
+}
+
+function attempt({ outcome, lease = null, address = null, reason = null, delay = null, ...times }: Ended): Attempt {
+  const [at, leasedAt, leasedUntil] = [times.at, times.leased_at, times.leased_until].map((time) =>
+    time ? new Date(time) : null,
+  ) as [Date | null, Date | null, Date | null];
   return {
     outcome,
     lease,
-    leased_at: isoOf(leased_at),
-    lease_seconds: leased_at && leased_until && Math.round((leased_until.getTime() - leased_at.getTime()) / 1000),
+    leased_at: leasedAt?.toISOString() ?? null,
+    lease_seconds: leasedAt && leasedUntil && Math.round((leasedUntil.getTime() - leasedAt.getTime()) / 1000),
     agent_address: address,
-    at: isoOf(at),
-    duration_ms: leased_at && at && Math.max(0, at.getTime() - leased_at.getTime()),
+    at: at?.toISOString() ?? null,
+    duration_ms: leasedAt && at && Math.max(0, at.getTime() - leasedAt.getTime()),
     reason,
     retry_seconds: delay,
   };

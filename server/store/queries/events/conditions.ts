@@ -5,12 +5,10 @@ import type { Placeholders } from '../../sql.ts';
 
 /** Which events to list; a null field does not filter. */
 export interface EventFilter {
-  /** Events that have a delivery to this agent. */
   agentId: string | null;
   webhookId: string | null;
   /** Events with a delivery in this state (to the agent, if one is given); `none`: events without any delivery. */
   deliveryState: DeliveryState | 'none' | null;
-  /** Exactly this type. */
   type: string | null;
   /** Prefix of the content type, in lower case. */
   contentType: string | null;
@@ -34,30 +32,38 @@ export interface EventSpan {
   downTo: string | null;
 }
 
-/** The FROM and WHERE clauses of the events `e` in a range that pass the filter. */
+/** Conditions, or null where a filter does not ask for one. */
+type Conditions = readonly (string | null)[];
+
 export function matching(given: Placeholders, filter: EventFilter, span: EventSpan): string {
   const conditions = [
     ...spanConditions(given, span, 'e.received_at', 'e.id'),
     ...eventConditions(given, filter),
-    ...(filter.deliveryState === null || filter.agentId !== null ? [] : [deliveryCondition(given, filter, span)]),
+    filter.agentId === null ? deliveryCondition(given, filter, span) : null,
   ];
   const delivered = filter.agentId === null ? '' : `${deliveredTo(given, filter, span)} join `;
   const using = delivered && ' using (received_at, id, webhook_id)';
   return `from ${delivered}events e${using} ${where(conditions)}`;
 }
 
-export function where(conditions: readonly string[]): string {
-  return conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
+export function where(conditions: Conditions): string {
+  const given = conditions.filter(Boolean);
+  return given.length === 0 ? '' : `where ${given.join(' and ')}`;
+}
+
+/** SQL: the condition with the placeholder of a value; null without a value. */
+function when(given: Placeholders, value: unknown, type: string, condition: (placeholder: string) => string) {
+  return value === null ? null : condition(given.of(value, type));
 }
 
 /** Adds plain time conditions beside the (time, id) pairs: Postgres prunes partitions by the time conditions alone. */
-export function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string, id: string): string[] {
+export function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string, id: string): Conditions {
   const { before, downTo } = span;
   const pair = (of: string) => `(${given.of(uuidv7Time(of), 'timestamptz')}, ${given.of(of, 'uuid')})`;
   return [
     ...timeConditions(given, span, receivedAt),
-    ...(before === null ? [] : [`(${receivedAt}, ${id}) < ${pair(before)}`]),
-    ...(downTo === null ? [] : [`(${receivedAt}, ${id}) >= ${pair(downTo)}`]),
+    before && `(${receivedAt}, ${id}) < ${pair(before)}`,
+    downTo && `(${receivedAt}, ${id}) >= ${pair(downTo)}`,
   ];
 }
 
@@ -65,14 +71,14 @@ export function timeConditions(
   given: Placeholders,
   { from, to, before, downTo }: EventSpan,
   receivedAt: string,
-): string[] {
+): Conditions {
   const bound = (operator: string, time: string | null) =>
-    time === null ? [] : [`${receivedAt} ${operator} ${given.of(time, 'timestamptz')}`];
+    when(given, time, 'timestamptz', (at) => `${receivedAt} ${operator} ${at}`);
   return [
-    ...bound('>=', from),
-    ...bound('<', to),
-    ...bound('<=', before && uuidv7Time(before)),
-    ...bound('>=', downTo && uuidv7Time(downTo)),
+    bound('>=', from),
+    bound('<', to),
+    bound('<=', before && uuidv7Time(before)),
+    bound('>=', downTo && uuidv7Time(downTo)),
   ];
 }
 
@@ -80,33 +86,31 @@ export function timeConditions(
 export function eventConditions(
   given: Placeholders,
   { webhookId, type, source, contentType, header, text }: EventFilter,
-): string[] {
+): Conditions {
   return [
-    ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
-    ...(type === null
-      ? []
-      : type.endsWith('*')
-        ? [`starts_with(e.event_type, ${given.of(type.slice(0, -1), 'text')})`]
-        : [`e.event_type = ${given.of(type, 'text')}`]),
-    ...(source === null ? [] : [`e.source_ip <<= ${given.of(source, 'inet')}`]),
-    ...(contentType === null
-      ? []
-      : [`starts_with(lower(e.content_type collate "C"), ${given.of(contentType, 'text')})`]),
-    ...(header === null ? [] : [`position(${given.of(header, 'bytea')} in e.headers) > 0`]),
-    ...(text === null ? [] : [`position(${given.of(text, 'bytea')} in e.body) > 0`]),
+    when(given, webhookId, 'uuid', (id) => `e.webhook_id = ${id}`),
+    type?.endsWith('*')
+      ? `starts_with(e.event_type, ${given.of(type.slice(0, -1), 'text')})`
+      : when(given, type, 'text', (whole) => `e.event_type = ${whole}`),
+    when(given, source, 'inet', (network) => `e.source_ip <<= ${network}`),
+    when(given, contentType, 'text', (start) => `starts_with(lower(e.content_type collate "C"), ${start})`),
+    when(given, header, 'bytea', (bytes) => `position(${bytes} in e.headers) > 0`),
+    when(given, text, 'bytea', (bytes) => `position(${bytes} in e.body) > 0`),
   ];
 }
 
 /** Restricts the deliveries to the same times, so that Postgres prunes their partitions. */
-export function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string {
+export function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string | null {
+  if (deliveryState === null) return null;
+  const isWithout = deliveryState === 'none';
   const conditions = [
     'd.received_at = e.received_at',
     'd.event_id = e.id',
     'd.webhook_id = e.webhook_id',
     ...timeConditions(given, span, 'd.received_at'),
-    ...(deliveryState === 'none' ? [] : [`d.state = ${given.of(deliveryState, 'text')}`]),
+    isWithout ? null : `d.state = ${given.of(deliveryState, 'text')}`,
   ];
-  return `${deliveryState === 'none' ? 'not ' : ''}exists (select from deliveries d ${where(conditions)})`;
+  return `${isWithout ? 'not ' : ''}exists (select from deliveries d ${where(conditions)})`;
 }
 
 /** Keys of an agent's events, read from its deliveries, so that an agent with few events does not scan all events. */
@@ -114,9 +118,9 @@ function deliveredTo(given: Placeholders, { agentId, webhookId, deliveryState }:
   const conditions = [
     `agent_id = ${given.of(agentId, 'uuid')}`,
     ...spanConditions(given, span, 'received_at', 'event_id'),
-    ...(webhookId === null ? [] : [`webhook_id = ${given.of(webhookId, 'uuid')}`]),
+    when(given, webhookId, 'uuid', (id) => `webhook_id = ${id}`),
     // `none` does not occur here: every event of an agent has a delivery.
-    ...(deliveryState === null ? [] : [`state = ${given.of(deliveryState, 'text')}`]),
+    when(given, deliveryState, 'text', (state) => `state = ${state}`),
   ];
   return `(select distinct received_at, event_id as id, webhook_id from deliveries ${where(conditions)}) d`;
 }

@@ -1,9 +1,8 @@
 /** Stored events: one with its body, filtered lists, and the newest for live views. */
-
 import type { z } from 'zod';
 import { eventSchema } from '../../../model/events.ts';
 import { newest, type Place, summedBy } from '../../connect/place.ts';
-import type { Database, Statement } from '../../connect/pool.ts';
+import type { Database, Queries, Statement } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { Placeholders, selectList } from '../../sql.ts';
 import { type EventFilter, type EventSpan, matching, spanConditions, where } from './conditions.ts';
@@ -15,7 +14,7 @@ const columns = selectList(eventSchema, 'e', { source_ip: 'host(e.source_ip)' })
 
 /** Reads an event with its body; undefined when it does not exist or has no delivery to the agent. */
 export async function findEvent(
-  database: Pick<Database, 'query'>,
+  database: Queries,
   agentId: string | null,
   id: string,
 ): Promise<(EventRecord & { body: Buffer }) | undefined> {
@@ -33,12 +32,9 @@ export async function findEvent(
 }
 
 /**
- * Lists the newest events of a range that pass the filter. Only the time is indexed: the caller bounds the range (see sliceEnd). The
- * statement is planned on each call, with its values, so that the plan contains only the partitions of the range.
- *
- * Of one webhook, days that are over are read by their index (see retention/days.ts), and today's events by the primary key. A type that no
- * event has takes 1.3 s of a million events: the search stops after its time limit instead, and its cursor continues it. Indexes that would
- * find both cost each stored event 2 us (bench/NOTES.md).
+ * Lists the newest events of a range that pass the filter. The caller bounds the range (see sliceEnd). Planned on each call, with its values, so
+ * that the plan contains only the partitions of the range. Of one webhook, days that are over are read by their index, today's events by the
+ * primary key. A type that no event has takes 1.3 s of a million events; indexes for it cost each stored event 2 us (bench/NOTES.md).
  */
 export function listEvents(
   database: Database,
@@ -61,7 +57,6 @@ export function listEvents(
 
 const byWebhook = summedBy<{ webhookId: string; count: number }>(({ webhookId }) => webhookId);
 
-/** Counts matches of a range by webhook, up to `limit` in each cell. */
 export function countByWebhook(
   database: Database,
   filter: EventFilter,
@@ -81,10 +76,8 @@ export function countByWebhook(
 }
 
 /**
- * Where to stop reading a range, newest first, so that at most `rows` events with about `bytes` of bodies (null: no limit) are read.
- * Returns an event id, or undefined when the whole range fits. With an agent, counts the agent's deliveries; with a webhook, its events alone.
- *
- * Without `bytes` only the primary key is read: 20,000 events in 5 ms. With `bytes`: 5,000 events in 9 ms.
+ * Where to stop reading a range, newest first, so that at most `rows` events with about `bytes` of bodies (null: no limit) are read. Returns an
+ * event id; undefined: the whole range fits. Without `bytes` 20,000 events take 5 ms; with them 5,000 events 9 ms.
  */
 export async function sliceEnd(
   database: Database,
@@ -97,8 +90,8 @@ export async function sliceEnd(
   const [table, id] = agentId === null ? ['events', 'id'] : ['deliveries', 'event_id'];
   const conditions = [
     ...spanConditions(given, span, 'received_at', id!),
-    ...(agentId === null ? [] : [`agent_id = ${given.of(agentId, 'uuid')}`]),
-    ...(webhookId === null ? [] : [`webhook_id = ${given.of(webhookId, 'uuid')}`]),
+    agentId && `agent_id = ${given.of(agentId, 'uuid')}`,
+    webhookId && `webhook_id = ${given.of(webhookId, 'uuid')}`,
   ];
   const order = `order by received_at desc, ${id} desc`;
   const text =
@@ -143,10 +136,7 @@ export const newEventColumns = selectList(newEventSchema, 'e', {
 /** Watched webhooks whose events are looked for one after the other. For more, the keys of all events since then are read once. */
 const ONE_BY_ONE_MAX = 20;
 
-/**
- * Reads the newest events since `fromMs`, newest first, for each watched webhook (null: all webhooks).
- * @param limit maximum number of events for each watched webhook.
- */
+/** Reads the newest events since `fromMs`, newest first, at most `limit` for each watched webhook (null: all webhooks). */
 export async function readNewest(
   database: Database,
   watched: readonly (string | null)[],

@@ -1,8 +1,7 @@
 /** Stored events on which a filter is tried, and the filters of all subscriptions. */
-
 import type { CandidateEvent } from '../../../model/filters/evaluate.ts';
 import { newest } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import { suspendedUntil } from '../agents/subscriptions.ts';
 
@@ -14,12 +13,9 @@ interface EventToTry extends Omit<CandidateEvent, 'filter'> {
   receivedAt: string;
 }
 
-/**
- * Reads the newest events of a webhook, newest first; undefined if it does not exist.
- * @param order.bytesMax limit on the sum of the bodies; the first event is returned whatever its size.
- */
+/** Reads the newest events of a webhook; undefined if it does not exist. @param order.bytesMax limit on the sum of the bodies, except the first */
 export async function readEventsToTry(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   order: { webhookId: string; readsBody: boolean; max: number; bytesMax: number },
 ): Promise<EventToTry[] | undefined> {
   const [webhook] = await query<{ name: string }>({
@@ -62,9 +58,8 @@ export interface StoredFilter {
   suspendedUntil: string | null;
 }
 
-/** Reads the filters of these agents (null: of all active ones), at most `rowsMax`. */
 export function readFilters(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   agentIds: readonly string[] | null,
   rowsMax: number,
 ): Promise<StoredFilter[]> {

@@ -1,7 +1,6 @@
 /** Events near another one in time: the previous and the next that pass a filter, and the previous of the same type. */
-
 import { lesser, newest } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { isoText, Placeholders } from '../../sql.ts';
 import {
@@ -20,7 +19,7 @@ const BODIES_READ_MAX = 500;
 
 /** Ids of the previous and the next event that pass the filter, near in time; null: none was found. */
 export async function findNeighbours(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   id: string,
   filter: EventFilter,
   { from, to }: Pick<EventSpan, 'from' | 'to'>,
@@ -31,7 +30,7 @@ export async function findNeighbours(
   const conditions = [
     ...timeConditions(given, span, 'e.received_at'),
     ...eventConditions(given, filter),
-    ...(filter.deliveryState === null ? [] : [deliveryCondition(given, filter, span)]),
+    deliveryCondition(given, filter, span),
   ];
   const limit = filter.text === null ? NEIGHBOURS_READ_MAX : BODIES_READ_MAX;
   const nearest = (comparison: string, direction: string) => `(
@@ -66,7 +65,7 @@ export interface PreviousEvent {
 
 /** The previous event of the same webhook and type, near in time. @param type null: events without a type */
 export async function findPreviousOfType(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   { id, webhook_id, event_type }: { id: string; webhook_id: string; event_type: string | null },
 ): Promise<PreviousEvent | undefined> {
   const [row] = await query<PreviousEvent>({

@@ -1,22 +1,18 @@
-/** The ring of rejections: a bounded store of requests whose signature was rejected. */
+/** Bounded stores of requests that were refused: the ring of rejections, with what checks them again, and samples of all others. */
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Database, Queries } from '../../connect/pool.ts';
+import { columnsOf, isoText } from '../../sql.ts';
 
-/**
- * Limits of the ring. An insert that exceeds one deletes the oldest rejections. Deleted last are the first of each reason, webhook and minute,
- * and the newest half of each webhook, which a person who tries a fix looks at.
- */
+/** Limits of the ring. Deleted last are the first of each reason, webhook and minute, and the newest half of each webhook. */
 export interface RingLimits {
   rejectionsMax: number;
-  /** Per webhook, so that one busy webhook does not evict the rejections of others. */
   webhookRejectionsMax: number;
   bytesMax: number;
 }
 
 export interface RejectionRow {
-  /** UUIDv7. */
   id: string;
   webhookId: string;
   receivedAt: string;
@@ -48,6 +44,8 @@ export function storeRejections(
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.rejections] });
     const reasons: RejectionReason[] = [];
     for (const row of rows) {
+      const { id, webhookId, receivedAt, sourceIp, reason, header, otherwiseValid, otherWebhookId } = row;
+      const { headers, signatures, body, bytes, batch, dedupeKey, url, onlyIfFirst } = row;
       const stored = await query<{ reason: RejectionReason }>({
         name: 'insert-rejection',
         text: `
@@ -61,28 +59,14 @@ export function storeRejections(
               and date_trunc('minute', received_at) = date_trunc('minute', $3::timestamptz))
           returning reason::text as reason`,
         values: [
-          row.id,
-          row.webhookId,
-          row.receivedAt,
-          row.sourceIp,
-          row.reason,
-          row.header,
-          row.otherwiseValid,
-          row.otherWebhookId,
-          Buffer.from(row.headers),
-          JSON.stringify(row.signatures),
-          row.body,
-          row.bytes,
-          row.batch,
-          row.dedupeKey && Buffer.from(row.dedupeKey),
-          row.url,
-          row.onlyIfFirst,
+          ...[id, webhookId, receivedAt, sourceIp, reason, header, otherwiseValid, otherWebhookId],
+          ...[Buffer.from(headers), JSON.stringify(signatures), body, bytes, batch],
+          ...[dedupeKey && Buffer.from(dedupeKey), url, onlyIfFirst],
         ],
       });
       reasons.push(...stored.map(({ reason }) => reason));
     }
     await query({
-      name: 'trim-rejections',
       text: `
         delete from rejections where id in (
           select id from (
@@ -102,15 +86,94 @@ export function storeRejections(
   });
 }
 
-/** Deletes rejections older than RETENTION_DAYS or the webhook's own retention, and those of deleted webhooks. Returns how many. */
-export async function deleteOldRejections(database: Database, retentionDays: number): Promise<number> {
-  const rows = await database.query({
+/** Deletes what is older than RETENTION_DAYS or the webhook's own retention, and that of deleted webhooks. Returns how many. */
+export async function deleteOldRejections(
+  { query }: Queries,
+  retentionDays: number,
+  table: 'rejections' | 'request_samples' = 'rejections',
+): Promise<number> {
+  const rows = await query({
     text: `
-      delete from rejections r using webhooks w
+      delete from ${table} r using webhooks w
       where w.id = r.webhook_id
         and (w.deleted_at is not null or r.received_at < now() - make_interval(days => least($1, w.retention_days)))
       returning 1`,
     values: [retentionDays],
   });
   return rows.length;
+}
+
+/** Samples kept of one status of a webhook, and of all. */
+export const STATUS_KEPT_MAX = 200;
+const KEPT_MAX = 20_000;
+
+export interface RequestSample {
+  id: string;
+  webhookId: string;
+  atMs: number;
+  status: number;
+  /** Code of the problem, or `duplicate`. */
+  reason: string;
+  client: string;
+  /** Null: the request had no Content-Length. */
+  bytes: number | null;
+  /** The stored event of a duplicate. */
+  eventId: string | null;
+}
+
+/** Stores samples, and deletes the oldest over the limits. */
+export async function storeRequestSamples({ query }: Queries, samples: readonly RequestSample[]): Promise<void> {
+  await query({
+    name: 'store-request-samples',
+    text: `
+      with given as (
+        select * from unnest($1::uuid[], $2::uuid[], $3::float8[], $4::smallint[], $5::text[], $6::inet[], $7::bigint[], $8::uuid[])
+          g (id, webhook_id, ms, status, reason, source_ip, bytes, event_id)
+      ), stored as (
+        insert into request_samples (id, webhook_id, received_at, status, reason, source_ip, bytes, event_id)
+        select id, webhook_id, to_timestamp(ms / 1000), status, reason, source_ip, bytes, event_id from given
+        on conflict do nothing
+      ), over as (
+        delete from request_samples s using (
+          select webhook_id, status, (
+            select id from request_samples o where o.webhook_id = g.webhook_id and o.status = g.status
+            order by id desc offset ${STATUS_KEPT_MAX - 1} limit 1) as last_id
+          from (select distinct webhook_id, status from given) g
+        ) kept
+        where s.webhook_id = kept.webhook_id and s.status = kept.status and s.id <= kept.last_id
+      )
+      delete from request_samples
+      where id <= (select id from request_samples order by id desc offset ${KEPT_MAX} limit 1)`,
+    values: columnsOf(samples, 'id', 'webhookId', 'atMs', 'status', 'reason', 'client', 'bytes', 'eventId'),
+  });
+}
+
+export interface RequestSampleRow {
+  id: string;
+  at: string;
+  status: number;
+  reason: string;
+  client: string;
+  bytes: number | null;
+  event_id: string | null;
+}
+
+/** Newest first. `from` and `to`: ISO. `before`: id of the last request of the page before. */
+export function listRequestSamples(
+  { query }: Queries,
+  webhookId: string,
+  { status, from, to }: { status: number | null; from: string | null; to: string | null },
+  before: string | null,
+  limit: number,
+): Promise<RequestSampleRow[]> {
+  return query<RequestSampleRow>({
+    text: `
+      select id, ${isoText('received_at')} as at, status::int as status, reason, host(source_ip) as client, bytes::float8 as bytes, event_id
+      from request_samples
+      where webhook_id = $1 and ($2::int is null or status = $2) and ($3::timestamptz is null or received_at >= $3)
+        and ($4::timestamptz is null or received_at < $4) and ($5::uuid is null or id < $5)
+      order by id desc
+      limit $6`,
+    values: [webhookId, status, from, to, before, limit],
+  });
 }

@@ -1,21 +1,19 @@
 /** One batch of a replay job. */
 import { z } from 'zod';
-import { expected } from '../../connect/expected.ts';
 import type { Merge } from '../../connect/place.ts';
 import type { Query } from '../../connect/pool.ts';
+import { expected } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { Placeholders } from '../../sql.ts';
 import { readAgents } from '../agents/agents.ts';
 import { deliveryCondition, type EventFilter, eventConditions, where } from '../events/conditions.ts';
 import { deliverAgain } from './events.ts';
 
-/** Events replayed in one transaction. */
 const BATCH_EVENTS_MAX = 100;
 /** Events read in one transaction, and bytes of their bodies if these are searched: 10 to 40 ms, see events/events.ts. */
 const READ_EVENTS_MAX = 10_000;
 const READ_BYTES_MAX = 8_388_608;
 
-/** What a job looks for. */
 export interface JobScope {
   filter: EventFilter;
   /** ISO 8601, inclusive; null: from the first event. */
@@ -40,10 +38,9 @@ interface JobRow {
 }
 
 /**
- * Replays the next events of a job, oldest first. Call in a transaction: the deliveries are committed together with the cursor, and the
- * lock on the job's row makes batches of two machines run one after the other. So each event is replayed once, whatever ends when.
- * @param scopeOf the scope of the job's filters
- * @param sliceEnd of the previous batch of the same run, so that a slice with many matches is bounded once; null: unknown
+ * Replays the next events of a job, oldest first. Call in a transaction: the deliveries are committed together with the cursor, and the lock on
+ * the job's row makes batches of two machines run one after the other.
+ * @param sliceEnd of the previous batch of the same run; null: unknown
  */
 export async function replayBatch(
   query: Query,
@@ -149,7 +146,7 @@ async function findMatches(query: Query, range: Range, last: string): Promise<st
     `e.received_at <= ${lastAt}`,
     `(e.received_at, e.id) <= (${lastAt}, ${given.of(last, 'uuid')})`,
     ...eventConditions(given, filter),
-    ...(filter.deliveryState === null ? [] : [deliveryCondition(given, filter, span)]),
+    deliveryCondition(given, filter, span),
   ];
   const rows = await query<{ id: string }>({
     text: `select e.id from events e ${where(conditions)} order by e.received_at, e.id limit ${given.of(BATCH_EVENTS_MAX, 'bigint')}`,
@@ -160,13 +157,11 @@ async function findMatches(query: Query, range: Range, last: string): Promise<st
 }
 
 /** Plain conditions on the time stand beside the pairs: they alone select partitions. */
-function rangeConditions(given: Placeholders, { from, until, after }: Range): string[] {
+function rangeConditions(given: Placeholders, { from, until, after }: Range): (string | null)[] {
   const start = after === null ? from : uuidv7Time(after);
   return [
     `e.received_at < ${given.of(until, 'timestamptz')}`,
-    ...(start === null ? [] : [`e.received_at >= ${given.of(start, 'timestamptz')}`]),
-    ...(after === null
-      ? []
-      : [`(e.received_at, e.id) > (${given.of(start, 'timestamptz')}, ${given.of(after, 'uuid')})`]),
+    start && `e.received_at >= ${given.of(start, 'timestamptz')}`,
+    after && `(e.received_at, e.id) > (${given.of(start, 'timestamptz')}, ${given.of(after, 'uuid')})`,
   ];
 }

@@ -1,11 +1,11 @@
 /** Delivers stored events again, to agents that are subscribed or beyond subscriptions. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { expected } from '../../connect/expected.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
+import { expected } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf } from '../../sql.ts';
-import type { ReplayScope } from './recipients.ts';
+import { suspendedUntil } from '../agents/subscriptions.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './targets.ts';
 
 /** What one replay delivers is ordered within itself, and waits for nothing else. Never 0, the lane of new events. */
@@ -14,13 +14,12 @@ function laneOf(id: string): bigint {
 }
 
 /**
- * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
- * subscriptions, the empty history keeps filters from judging them (claims/candidates.ts); else filters judge them like new ones.
- * @param jobId a batch of this job: the deliveries are committed together with the progress of the job in the same cell, and a batch that
- * is repeated because it was not committed at home makes no delivery twice. The batches of a job come in the order of the ids.
+ * Creates deliveries of events to the agents of the scope. Returns their ids. Beyond subscriptions, the empty history keeps filters from judging
+ * them.
+ * @param jobId a batch of this job: a batch that is repeated because it was not committed at home makes no delivery twice
  */
 export async function deliverAgain(
-  database: Pick<Database, 'query'>,
+  database: Queries,
   eventIds: readonly string[],
   { agentIds, beyondSubscriptions }: ReplayScope,
   jobId: string | null = null,
@@ -68,4 +67,39 @@ export async function deliverAgain(
     z.array(z.guid()),
     rows.flatMap((row) => row.ids),
   );
+}
+
+/** To whom events are replayed. */
+export interface ReplayScope {
+  /** Only to these agents; null: to all that are subscribed to the webhook of the event. */
+  agentIds: readonly string[] | null;
+  /** Also what filters exclude and, to agents of `agentIds`, the events of webhooks to which they are not subscribed. */
+  beyondSubscriptions: boolean;
+}
+
+export interface Recipient {
+  agentId: string;
+  agentName: string;
+  webhookId: string;
+  webhookName: string;
+  /** Null: no filter, or one that is suspended and lets everything through. */
+  filter: string | null;
+}
+
+export function readRecipients(
+  query: Query,
+  webhookIds: readonly string[],
+  agentIds: readonly string[] | null,
+): Promise<Recipient[]> {
+  return query<Recipient>({
+    text: `
+      select a.id as "agentId", a.name as "agentName", w.id as "webhookId", w.name as "webhookName",
+        case when ${suspendedUntil('s')} is null then s.filter end as filter
+      from subscriptions s
+      join webhooks w on w.id = s.webhook_id
+      join agents a on a.id = s.agent_id and a.revoked_at is null
+      where s.webhook_id = any ($1::uuid[]) and ($2::uuid[] is null or a.id = any ($2))
+      order by a.name, a.id`,
+    values: [arrayOf(webhookIds), agentIds && arrayOf(agentIds)],
+  });
 }

@@ -2,9 +2,9 @@
 import type { z } from 'zod';
 import { JOBS_KEPT_DAYS, jobSchema } from '../../../model/jobs.ts';
 import { concatenated } from '../../connect/place.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, selectList } from '../../sql.ts';
-import type { ReplayScope } from './recipients.ts';
+import type { ReplayScope } from './events.ts';
 
 export type JobRecord = z.output<typeof jobSchema>;
 
@@ -19,7 +19,6 @@ const record = selectList(jobSchema, 'j', {
 
 interface NewJob extends ReplayScope {
   id: string;
-  /** The filters of the request. */
   filter: object;
   /** ISO 8601; events received from then on are not included. Null, or later than now: now. */
   to: string | null;
@@ -73,7 +72,7 @@ export async function findJob(query: Query, id: string): Promise<JobRecord | und
 }
 
 /** Newest first. `before`: id of the last job of the previous page. */
-export function listJobs({ query }: { query: Query }, before: string | null, limit: number): Promise<JobRecord[]> {
+export function listJobs({ query }: Queries, before: string | null, limit: number): Promise<JobRecord[]> {
   return query<JobRecord>({
     text: `
       select ${record} from jobs j
@@ -93,15 +92,13 @@ export async function cancelJob(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Id of the oldest unfinished job. */
-export async function nextJob({ query }: Pick<Database, 'query'>): Promise<string | undefined> {
+export async function nextJob({ query }: Queries): Promise<string | undefined> {
   const [row] = await query<{ id: string }>({
     text: `select id from jobs where state in ('queued', 'running') order by created_at, id limit 1`,
   });
   return row?.id;
 }
 
-/** Ends an unfinished job as failed. */
 export async function failJob(query: Query, id: string, reason: string): Promise<void> {
   await query({
     text: `update jobs set state = 'failed', reason = left($2, 500), finished_at = now()
@@ -111,7 +108,7 @@ export async function failJob(query: Query, id: string, reason: string): Promise
 }
 
 /** Deletes jobs that finished JOBS_KEPT_DAYS ago. Returns how many. */
-export async function deleteOldJobs({ query }: Pick<Database, 'query'>): Promise<number> {
+export async function deleteOldJobs({ query }: Queries): Promise<number> {
   const rows = await query<{ id: string }>({
     text: `delete from jobs where finished_at < now() - interval '${JOBS_KEPT_DAYS} days' returning id`,
   });

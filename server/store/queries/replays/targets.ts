@@ -1,10 +1,7 @@
-/**
- * Replay targets: the webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims
- * read them beside the subscriptions.
- */
+/** Replay targets: webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims read both. */
 import { z } from 'zod';
-import { expected } from '../../connect/expected.ts';
 import type { Query } from '../../connect/pool.ts';
+import { expected } from '../../connect/unavailable.ts';
 
 /** SQL that records the targets of the rows `again` and returns them. */
 export const insertTargets = `

@@ -4,33 +4,24 @@ import { type ActiveUser, endGrantsBeyond } from './users.ts';
 
 export interface HostedUserRow extends ActiveUser {
   disabled: boolean;
-  /** Whether the user is linked to a provider. */
   hosted: boolean;
 }
 
-const columns = 'id, email, name, role, disabled_at is not null as disabled, issuer is not null as hosted';
-
-/** Finds the user of an account at the identity provider (claims `iss` and `sub`). */
-export async function findHostedUser(
-  query: Query,
-  issuer: string,
-  subject: string,
-): Promise<HostedUserRow | undefined> {
+async function find(query: Query, where: string, values: string[]): Promise<HostedUserRow | undefined> {
   const [row] = await query<HostedUserRow>({
-    name: 'find-hosted-user',
-    text: `select ${columns} from users where issuer = $1 and subject = $2`,
-    values: [issuer, subject],
+    text: `select id, email, name, role, disabled_at is not null as disabled, issuer is not null as hosted from users where ${where}`,
+    values,
   });
   return row;
 }
 
+export function findHostedUser(query: Query, issuer: string, subject: string): Promise<HostedUserRow | undefined> {
+  return find(query, 'issuer = $1 and subject = $2', [issuer, subject]);
+}
+
 /** Finds a user and locks the row until the transaction ends, so that two sign-ins do not both link it. */
-export async function lockUserByEmail(query: Query, email: string): Promise<HostedUserRow | undefined> {
-  const [row] = await query<HostedUserRow>({
-    text: `select ${columns} from users where lower(email) = lower($1) for update`,
-    values: [email],
-  });
-  return row;
+export function lockUserByEmail(query: Query, email: string): Promise<HostedUserRow | undefined> {
+  return find(query, 'lower(email) = lower($1) for update', [email]);
 }
 
 export interface HostedUser extends ActiveUser {
@@ -68,7 +59,6 @@ export async function endRole(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Updates a user from the provider's data; links a local user to the provider. */
 export async function updateHostedUser(query: Query, user: HostedUser): Promise<void> {
   const { id, email, name, role, issuer, subject } = user;
   await query({

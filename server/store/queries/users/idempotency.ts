@@ -1,5 +1,5 @@
 /** Requests that carried an Idempotency-Key, and their responses. */
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 
 /** After this time the attempt counts as dead, so a crashed process does not hold a key forever. */
 const HELD_SECONDS = 60;
@@ -18,10 +18,7 @@ interface KeptAnswer {
   answer: Buffer | null;
 }
 
-/**
- * Takes a key for an attempt if the key is new, expired, or left by a finished attempt that changed nothing. Returns undefined when
- * the key was taken, otherwise the stored record.
- */
+/** Takes a key that is new, expired, or left by an attempt that changed nothing. Undefined: taken; otherwise the stored record. */
 export async function takeKey(
   database: Database,
   { userId, key }: KeyOf,
@@ -60,7 +57,6 @@ export async function markChanged(query: Query, attempt: string, { userId, key }
   return rows.length > 0;
 }
 
-/** Stores the response, which is returned again until the key expires. */
 export async function keepAnswer(
   database: Database,
   attempt: string,
@@ -82,7 +78,6 @@ export async function giveKeyBack(database: Database, attempt: string, { userId,
   });
 }
 
-/** Deletes expired keys and their responses. */
-export async function deleteExpiredAnswers({ query }: Pick<Database, 'query'>): Promise<void> {
+export async function deleteExpiredAnswers({ query }: Queries): Promise<void> {
   await query({ text: 'delete from idempotency_keys where expires_at < now()' });
 }

@@ -1,5 +1,5 @@
 /** Invitation links of users, by the hash of their token. */
-import type { Query } from '../../connect/pool.ts';
+import type { Queries, Query } from '../../connect/pool.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 
 const HOURS = 48;
@@ -14,7 +14,6 @@ export async function setInvitation(query: Query, userId: string, hash: Buffer):
   return rows.length > 0;
 }
 
-/** Revokes the invitation of a user, if there is one. */
 export async function clearInvitation(query: Query, userId: string): Promise<void> {
   await query({
     text: `update users set invitation_hash = null, invited_until = null, updated_at = now()
@@ -27,7 +26,7 @@ const isValid =
   'u.invitation_hash = $1 and u.invited_until > now() and u.disabled_at is null and u.password_hash is null';
 
 /** The user whom a valid invitation is for; undefined: it has expired, was used or revoked, or the user is disabled. */
-export async function findInvited({ query }: { query: Query }, hash: Buffer): Promise<ActiveUser | undefined> {
+export async function findInvited({ query }: Queries, hash: Buffer): Promise<ActiveUser | undefined> {
   const [row] = await query<ActiveUser>({
     text: `select ${userColumns} from users u where ${isValid}`,
     values: [hash],

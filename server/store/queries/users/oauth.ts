@@ -1,6 +1,6 @@
 /** OAuth for /mcp: registered clients, and grants. A grant is a token of its user (tokens.ts) with a row of its own. */
 import type { Role } from '../../../model/users.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { isStale, recordUses } from './tokens.ts';
 import { type ActiveUser, roleRank, userColumns } from './users.ts';
 
@@ -11,7 +11,7 @@ interface RegisteredClient {
 }
 
 /** Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood a new one, since clients with a grant expire later. */
-export async function insertClient({ query }: { query: Query }, given: RegisteredClient, most: number): Promise<void> {
+export async function insertClient({ query }: Queries, given: RegisteredClient, most: number): Promise<void> {
   await query({
     text: `with replaced as (delete from oauth_clients where id in (select id from oauth_clients order by expires_at
              limit greatest(0, (select count(*) from oauth_clients) - $4 + 1)))
@@ -20,7 +20,7 @@ export async function insertClient({ query }: { query: Query }, given: Registere
   });
 }
 
-export async function findClient({ query }: { query: Query }, id: string): Promise<RegisteredClient | undefined> {
+export async function findClient({ query }: Queries, id: string): Promise<RegisteredClient | undefined> {
   const [row] = await query<RegisteredClient>({
     text: `select id, name, redirect_uris as "redirectUris" from oauth_clients where id::text = $1 and expires_at > now()`,
     values: [id],
@@ -28,11 +28,10 @@ export async function findClient({ query }: { query: Query }, id: string): Promi
   return row;
 }
 
-export async function deleteExpiredClients({ query }: { query: Query }): Promise<void> {
+export async function deleteExpiredClients({ query }: Queries): Promise<void> {
   await query({ text: 'delete from oauth_clients where expires_at <= now()' });
 }
 
-/** What a person grants to a client. */
 interface Granted {
   tokenId: string;
   lookupId: string;
@@ -46,10 +45,7 @@ interface Granted {
   codeChallenge: string;
 }
 
-/**
- * Inserts a grant that ends after `codeSeconds` unless its code is exchanged, and when the role of the user is lower than `role`. The secret
- * of its row among the API tokens is random, so that no API token is this grant.
- */
+/** Inserts a grant that ends after `codeSeconds` unless its code is exchanged. The secret of its token is random: no API token is this grant. */
 export async function insertGrant(
   query: Query,
   given: Granted & { userId: string; name: string; role: Role },
@@ -102,7 +98,6 @@ export async function readGrants(database: Database, lookupIds: readonly string[
   return new Map(rows.map((row) => [row.lookupId, row]));
 }
 
-/** Locks a grant until the transaction ends. */
 export async function lockGrant(query: Query, lookupId: string): Promise<Grant | undefined> {
   const [row] = await query<Grant>({ text: `${grants} for update of g`, values: [[lookupId]] });
   return row;

@@ -1,7 +1,7 @@
 /** Sessions of users. */
 import type { z } from 'zod';
 import { userSessionSchema } from '../../../model/users.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 
@@ -9,9 +9,7 @@ interface NewSession {
   id: string;
   userId: string;
   tokenHash: Buffer;
-  /** Lifetime from now. */
   seconds: number;
-  /** Seconds since the user authenticated. */
   authenticatedSecondsAgo: number;
   sourceIp: string;
   userAgent: string;
@@ -36,9 +34,8 @@ export async function insertSession(query: Query, session: NewSession): Promise<
 }
 
 /**
- * Extends a session of this user to expire `seconds` from now. Returns its id; undefined when no active session matches, or when it is
- * too old to be extended.
- * @param authenticatedSecondsAgo seconds since the user authenticated; null: the user did not authenticate again.
+ * Extends a session of this user to expire `seconds` from now. Returns its id; undefined when none matches, or it is too old.
+ * @param authenticatedSecondsAgo null: the user did not authenticate again.
  */
 export async function extendSession(
   query: Query,
@@ -57,7 +54,6 @@ export async function extendSession(
   return row?.id;
 }
 
-/** Deletes the user's expired sessions, and all but the `keep` most recently used. */
 export async function deleteOldSessions(query: Query, userId: string, keep: number): Promise<void> {
   await query({
     text: `delete from sessions where user_id = $1 and (expires_at <= now() or id not in (
@@ -66,7 +62,6 @@ export async function deleteOldSessions(query: Query, userId: string, keep: numb
   });
 }
 
-/** A session as shown to its user. */
 type SessionRecord = z.output<typeof userSessionSchema>;
 const computed = { address: 'host(source_ip)' };
 
@@ -74,11 +69,7 @@ const computed = { address: 'host(source_ip)' };
 const endedSchema = userSessionSchema.pick({ id: true, created_at: true, address: true, user_agent: true });
 
 /** Lists the user's active sessions, most recently used first. */
-export function listSessions(
-  { query }: { query: Query },
-  userId: string,
-  idleSeconds: number,
-): Promise<SessionRecord[]> {
+export function listSessions({ query }: Queries, userId: string, idleSeconds: number): Promise<SessionRecord[]> {
   return query<SessionRecord>({
     text: `select ${selectList(userSessionSchema, 'sessions', computed)}
            from sessions
@@ -88,7 +79,6 @@ export function listSessions(
   });
 }
 
-/** Deletes a session. Returns false when it no longer exists. */
 export async function deleteSession(query: Query, id: string): Promise<boolean> {
   return (await query({ text: 'delete from sessions where id = $1 returning 1', values: [id] })).length > 0;
 }
@@ -107,7 +97,6 @@ export async function deleteOwnSession(
   return row;
 }
 
-/** Deletes the session with this cookie hash, if it exists. */
 export async function deleteSessionOf(query: Query, tokenHash: Buffer): Promise<void> {
   await query({ text: 'delete from sessions where token_hash = $1', values: [tokenHash] });
 }
@@ -121,8 +110,7 @@ export async function deleteSessionsOfUser(query: Query, userId: string, but: st
   return rows.length;
 }
 
-/** Deletes expired and idle sessions. Returns how many. */
-export async function deleteEndedSessions({ query }: { query: Query }, idleSeconds: number): Promise<number> {
+export async function deleteEndedSessions({ query }: Queries, idleSeconds: number): Promise<number> {
   const rows = await query({
     text: `delete from sessions
            where expires_at <= now() or last_seen_at <= now() - make_interval(secs => $1) returning 1`,
@@ -137,10 +125,7 @@ export interface SessionUser extends ActiveUser {
   authenticatedSecondsAgo: number;
 }
 
-/**
- * Finds the users of active sessions by the hashes of their cookies, in hex: not expired, and used within `idleSeconds`. Updates the last
- * use at most once a minute.
- */
+/** Finds the users of active sessions by the hashes of their cookies, in hex. Updates the last use at most once a minute. */
 export async function findSessionUsers(
   database: Database,
   tokenHashes: readonly string[],

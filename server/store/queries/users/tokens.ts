@@ -1,8 +1,7 @@
 /** API tokens of users. */
-
 import type { z } from 'zod';
 import { type Role, tokenSchema } from '../../../model/users.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 
@@ -42,18 +41,10 @@ export interface TokenScope {
 export const everyToken: TokenScope = { userId: null, ofAgents: true };
 const inScope = '($1::uuid is null or t.user_id = $1 or ($2 and g.agent_id is not null))';
 
-interface TokenFilter {
-  /** Only those of OAuth clients that act as this agent. */
-  agentId: string | null;
-  /** Id of the last token of the previous page. */
-  before: string | null;
-}
-
-/** Lists tokens, newest first. */
 export function listTokens(
-  { query }: { query: Query },
+  { query }: Queries,
   { userId, ofAgents }: TokenScope,
-  { agentId, before }: TokenFilter,
+  { agentId, before }: { agentId: string | null; before: string | null },
   limit: number,
 ): Promise<TokenRecord[]> {
   return query<TokenRecord>({
@@ -69,7 +60,7 @@ export function listTokens(
 }
 
 export async function findTokenRecord(
-  { query }: { query: Query },
+  { query }: Queries,
   id: string,
   { userId, ofAgents }: TokenScope,
 ): Promise<TokenRecord | undefined> {
@@ -91,7 +82,6 @@ export async function lockTokensOf(query: Query, userId: string): Promise<boolea
 
 const active = 'revoked_at is null and (expires_at is null or expires_at > now())';
 
-/** Counts the user's active tokens. */
 export async function countTokens(query: Query, userId: string): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `select count(*)::int as count from api_tokens where user_id = $1 and ${active}`,
@@ -110,24 +100,16 @@ export async function readExpiry(query: Query, id: string): Promise<{ expiresAt:
 }
 
 export async function insertToken(query: Query, token: NewToken): Promise<void> {
+  const { id, userId, name, role, expiresAt, madeBy, lookupId, secretHash } = token;
   await query({
     text: `insert into api_tokens (id, user_id, name, role, expires_at, made_by, lookup_id, secret_hash)
            values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-    values: [
-      token.id,
-      token.userId,
-      token.name,
-      token.role,
-      token.expiresAt?.toISOString() ?? null,
-      token.madeBy,
-      token.lookupId,
-      token.secretHash,
-    ],
+    values: [id, userId, name, role, expiresAt?.toISOString() ?? null, madeBy, lookupId, secretHash],
   });
 }
 
 /** Follows made_by upwards from the token `id`. True when it reaches `ancestorId`, including when both are the same. */
-export async function isCreatedBy({ query }: { query: Query }, id: string, ancestorId: string): Promise<boolean> {
+export async function isCreatedBy({ query }: Queries, id: string, ancestorId: string): Promise<boolean> {
   const rows = await query({
     text: `
       with recursive ancestors as (

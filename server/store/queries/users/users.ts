@@ -1,9 +1,8 @@
 /** Users: management, passwords, and the current roles of authenticated people. */
-
 import type { z } from 'zod';
 import { lesserRole, type Role, roles, userSchema } from '../../../model/users.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
 
 /** An active user, with the fields that a request needs. */
@@ -26,16 +25,9 @@ const record = selectList(userSchema, 'u', {
   hosted: 'u.subject is not null',
 });
 
-interface UserFilter {
-  /** Substring of the email or the name, case-insensitive. */
-  contains: string | null;
-  role: Role | null;
-}
-
-/** Lists users by email, starting after `after`. */
 export function listUsers(
-  { query }: { query: Query },
-  { contains, role }: UserFilter,
+  { query }: Queries,
+  { contains, role }: { contains: string | null; role: Role | null },
   after: string | null,
   rowsMax: number,
 ): Promise<UserRecord[]> {
@@ -54,7 +46,7 @@ export function listUsers(
 
 /** @param key an id or an email. */
 export async function findUser(
-  { query }: { query: Query },
+  { query }: Queries,
   key: { id: string } | { email: string },
 ): Promise<UserRecord | undefined> {
   const [column, value] = 'id' in key ? ['u.id', key.id] : ['lower(u.email)', key.email.toLowerCase()];
@@ -83,10 +75,7 @@ export async function insertUser(query: Query, { id, email, name, role, password
   return rows.length > 0;
 }
 
-/**
- * Updates a user; undefined and null fields stay unchanged. Setting a password clears role_until (Weir then
- * manages the role) and the invitation. Ends grants as endGrantsBeyond does.
- */
+/** Updates a user; undefined and null fields stay. A new password clears role_until, since Weir then manages the role, and the invitation. */
 export async function changeUser(
   query: Query,
   id: string,
@@ -131,13 +120,12 @@ export async function deleteUser(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from users where id = $1', values: [id] });
 }
 
-/** Counts active administrators and locks that number until the transaction ends. */
 export async function lockAdministrators(query: Query): Promise<number> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.administrators] });
   return countAdministrators({ query });
 }
 
-export async function countAdministrators({ query }: { query: Query }): Promise<number> {
+export async function countAdministrators({ query }: Queries): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `select count(*)::int as count from users where role = 'administrator' and disabled_at is null`,
   });
@@ -146,7 +134,7 @@ export async function countAdministrators({ query }: { query: Query }): Promise<
 
 /** Finds an active user with a password, by email or id. */
 export async function findPasswordUser(
-  { query }: { query: Query },
+  { query }: Queries,
   key: { id: string } | { email: string },
 ): Promise<(ActiveUser & { passwordHash: string }) | undefined> {
   const [column, value] = 'id' in key ? ['id', key.id] : ['lower(email)', key.email.toLowerCase()];
@@ -158,10 +146,7 @@ export async function findPasswordUser(
   return row;
 }
 
-/**
- * Confirms, until the transaction ends, that a user whose password was just verified is still active and still has that password, and
- * replaces its hash. Returns false when either has changed.
- */
+/** Replaces the hash of a password that was just verified. Returns false when the user is not active any more or has another password. */
 export async function confirmPassword(
   query: Query,
   id: string,
@@ -195,9 +180,8 @@ interface Row {
 }
 
 /**
- * Looks up all people in one query. The returned function gives the current role of a person; undefined when the session, token or user
- * is no longer active.
- * @param idleSeconds idle time after which a session ends.
+ * Looks up all people in one query. The returned function gives the current role of a person; undefined when the session, token or user is
+ * not active any more.
  */
 export async function readCurrentRoles(
   database: Database,

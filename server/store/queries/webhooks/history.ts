@@ -10,7 +10,7 @@ import {
   type WebhookQuarter,
   type webhookHistorySchema,
 } from '../../../model/history.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { deleteOldSteps } from '../../retention/in-parts.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 import { addToState, HALF_LIFE_HOURS, hourOf, lastEventAt } from './state.ts';
@@ -20,7 +20,6 @@ export const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
 const MINUTE = 60;
 const QUARTER = QUARTER_SECONDS;
 export const HOUR = 3_600;
-/** Hours of a webhook in readWebhookHistory. */
 const HOURS_SHOWN = 24;
 /** Candidates for each webhook shown: they are chosen by a sum of events that fades with time, then ordered by their events of HOURS_SHOWN. */
 const CANDIDATES_FACTOR = 4;
@@ -31,7 +30,6 @@ export interface StateChange {
   lastEventMs: number;
   /** The current secret. A secret that is no longer the current one is the previous one. Null: none. */
   secretId: string | null;
-  /** Requests that it verified. */
   uses: number;
   /** Requests that the previous secret verified. */
   previousUses: number;
@@ -42,7 +40,6 @@ export interface HistoryRow extends Partial<HistoryCounts>, Partial<StateChange>
   webhookId: string;
   /** Counted in the quarter of an hour and the hour alone, and in the minute of all webhooks together. */
   withoutMinute?: boolean;
-  /** Start of the minute, Unix milliseconds. */
   minuteMs: number;
 }
 
@@ -72,10 +69,9 @@ const addRows = `
   set ${historyColumns.map((name) => `${name} = history.${name} + excluded.${name}`).join(', ')}`;
 
 /**
- * Adds counts to the spans of a minute, a quarter of an hour and an hour, of each webhook and of all together, and to the state of the webhook.
- * Rows are locked in the order of their primary keys, so concurrent processes cannot deadlock; rows of several minutes, after an outage,
- * are written in one transaction.
- * @param rows one for each webhook and minute
+ * Adds counts to the spans of each webhook and of all together, and to the state of the webhook. Rows are locked in the order of their
+ * primary keys, so concurrent processes
+ * cannot deadlock; rows of several minutes, after an outage, are written in one transaction. @param rows one for each webhook and minute
  */
 export async function addHistory(
   database: Pick<Database, 'query' | 'transaction'>,
@@ -122,11 +118,10 @@ const nothing = noCounts();
  * join with generate_series took 5 ms of Postgres for 1,440 minutes, the sums alone take 1 ms.
  */
 export async function readHistory(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   { webhookId, fromMs, toMs, stepSeconds }: HistorySpan,
 ): Promise<HistoryPoint[]> {
   const rows = await query<{ index: number } & HistoryCounts>({
-    name: 'read-history',
     text: `
       select floor(extract(epoch from h.at - $2::timestamptz) / $4)::int as index, ${total}
       from history h
@@ -157,18 +152,14 @@ const busiest = `
    limit ${CANDIDATES_FACTOR} * $2)
   union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)`;
 
-/**
- * Reads the last 24 hours of webhooks, those with most events first.
- * @param sinceMs start of the first hour, Unix milliseconds. @param webhookIds null: of all
- */
+/** Reads the last 24 hours of webhooks, those with most events first. @param sinceMs start of the first hour. @param webhookIds null: of all */
 export async function readWebhookHistory(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   sinceMs: number,
   limit: number,
   webhookIds: readonly string[] | null,
 ): Promise<WebhookHistory[]> {
   const rows = await query<Omit<WebhookHistory, 'hours'> & { indexes: number[]; counts: number[] }>({
-    name: webhookIds === null ? 'read-busiest-history' : 'read-webhook-history',
     text: `
       with chosen as materialized (${webhookIds === null ? busiest : 'select unnest($3::uuid[]) as id'})
       select w.id as webhook_id, w.name, w.enabled, ${isoText(lastEventAt)} as last_event_at,
@@ -196,12 +187,11 @@ export async function readWebhookHistory(
 
 /** Reads the quarters of an hour in which the webhooks had requests, oldest first, by webhook. @param sinceMs Unix milliseconds. */
 export async function readWebhookQuarters(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   sinceMs: number,
   webhookIds: readonly string[],
 ): Promise<Map<string, WebhookQuarter[]>> {
   const rows = await query<{ webhook_id: string } & WebhookQuarter>({
-    name: 'read-webhook-quarters',
     text: `
       select h.webhook_id, ${isoColumn('h.at')}, (h.accepted + h.duplicates)::float8 as accepted, h.rejected::float8 as rejected,
         h.limited::float8 as limited, (h.disabled + h.length_required + h.too_large + h.unavailable)::float8 as refused
@@ -216,7 +206,7 @@ export async function readWebhookQuarters(
 }
 
 /** Deletes spans that are older than they are kept. @param stopping true: returns before the next statement */
-export async function deleteOldHistory(database: Pick<Database, 'query'>, stopping?: () => boolean): Promise<void> {
+export async function deleteOldHistory(database: Queries, stopping?: () => boolean): Promise<void> {
   const keptHours = { [MINUTE]: MINUTES_KEPT_HOURS, [QUARTER]: MINUTES_KEPT_HOURS, [HOUR]: HOURS_KEPT_DAYS * 24 };
   await deleteOldSteps(database, 'history', keptHours, stopping);
 }

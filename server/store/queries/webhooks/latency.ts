@@ -11,9 +11,9 @@ import {
   quantileOf,
   RETRIED,
 } from '../../../model/latency.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { deleteOldSteps } from '../../retention/in-parts.ts';
-import { arrayOf } from '../../sql.ts';
+import { columnsOf } from '../../sql.ts';
 
 const [HOUR, DAY] = [3_600, 86_400];
 
@@ -32,24 +32,18 @@ export interface LatencyRow {
 }
 
 /** Adds counts. Rows are locked in the order of the primary key, so concurrent processes cannot deadlock. */
-export async function addLatency({ query }: Pick<Database, 'query'>, rows: readonly LatencyRow[]): Promise<void> {
+export async function addLatency({ query }: Queries, rows: readonly LatencyRow[]): Promise<void> {
   await query({
     name: 'add-latency',
     text: `
       insert into latency (subject_id, step, at, stage, bucket, count)
-      select g.subject_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step), g.stage, g.bucket, sum(g.count)
-      from unnest($1::uuid[], $2::float8[], $3::smallint[], $4::smallint[], $5::bigint[]) g (subject_id, seconds, stage, bucket, count),
+      select g.subject_id, s.step, to_timestamp(floor(g.ms / 1000 / s.step) * s.step), g.stage, g.bucket, sum(g.count)
+      from unnest($1::uuid[], $2::float8[], $3::smallint[], $4::smallint[], $5::bigint[]) g (subject_id, ms, stage, bucket, count),
         (values (${HOUR}), (${DAY})) s (step)
       group by 1, 2, 3, 4, 5
       order by 1, 2, 3, 4, 5
       on conflict (subject_id, step, at, stage, bucket) do update set count = latency.count + excluded.count`,
-    values: [
-      arrayOf(rows.map(({ subjectId }) => subjectId)),
-      arrayOf(rows.map(({ atMs }) => atMs / 1_000)),
-      arrayOf(rows.map(({ stage }) => stage)),
-      arrayOf(rows.map(({ bucket }) => bucket)),
-      arrayOf(rows.map(({ count }) => count)),
-    ],
+    values: columnsOf(rows, 'subjectId', 'atMs', 'stage', 'bucket', 'count'),
   });
 }
 
@@ -70,12 +64,12 @@ const longestOfAll = `
 type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
 
 /**
- * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest by their p95 first, at most
- * LATENCY_SUBJECTS_MAX of each. With more than COMPARED_MAX, those whose longest times were shorter are left out.
- * @param id of one webhook or agent; null: all
+ * Reads the latency of webhooks and agents that had events in the span, the slowest by their p95 first. Of more than COMPARED_MAX, those whose
+ * longest
+ * times were shorter are left out. @param id of one webhook or agent; null: all
  */
 export async function readLatency(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   days: LatencyDays,
   nowMs: number,
   id: string | null = null,
@@ -140,12 +134,11 @@ function itemOf(rows: Counts[]): LatencyItem {
   };
 }
 
-/** The longest p95 of a stage, milliseconds. */
 function longestOf(item: LatencyItem): number {
   return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
 }
 
 /** Deletes what is older than it is kept. @param stopping true: returns before the next statement */
-export async function deleteOldLatency(database: Pick<Database, 'query'>, stopping?: () => boolean): Promise<void> {
+export async function deleteOldLatency(database: Queries, stopping?: () => boolean): Promise<void> {
   await deleteOldSteps(database, 'latency', { [HOUR]: LATENCY_HOURS_KEPT, [DAY]: LATENCY_DAYS_KEPT * 24 }, stopping);
 }

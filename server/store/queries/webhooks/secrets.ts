@@ -1,7 +1,7 @@
 /** Secrets of webhooks, sealed: rotation and reading. Statements lock them in the order of webhook and slot. */
 import type { z } from 'zod';
 import { secretSchema } from '../../../model/webhook-secrets.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, selectList } from '../../sql.ts';
 
 /** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */
@@ -36,7 +36,7 @@ export async function deletePreviousSecret(query: Query, id: string): Promise<bo
 }
 
 /** Returns the current sealed secret; undefined when the webhook has none. */
-export async function findSealedSecret({ query }: { query: Query }, id: string): Promise<Buffer | undefined> {
+export async function findSealedSecret({ query }: Queries, id: string): Promise<Buffer | undefined> {
   const [row] = await query<{ sealed: Buffer }>({
     text: `select sealed from webhook_secrets where webhook_id = $1 and slot = 'current'`,
     values: [id],
@@ -60,36 +60,26 @@ export function readSecretUses({ query }: Database, webhookId: string): Promise<
   });
 }
 
-/** Limit on the rows in memory at a time. */
 const PAGE_ROWS = 500;
 
-/** Reads the active sealed secrets of all webhooks that are not deleted. */
-export async function readSealedSecrets(database: Database): Promise<{ webhookId: string; sealed: Buffer }[]> {
-  const rows = await database.query<{ webhookId: string; sealed: string }>({
-    text: `select s.webhook_id as "webhookId", encode(s.sealed, 'hex') as sealed
-           from webhook_secrets s join webhooks w on w.id = s.webhook_id and w.deleted_at is null
-           where s.expires_at is null or s.expires_at > now()
-           order by w.created_at, s.slot`,
-  });
-  return rows.map(({ webhookId, sealed }) => ({ webhookId, sealed: Buffer.from(sealed, 'hex') }));
+interface SealedSecret {
+  webhookId: string;
+  slot: string;
+  sealed: Buffer;
 }
 
-/** Searches the active sealed secrets for one that `opens` accepts. `examined`: number of secrets read. */
-export async function findDecryptable(
-  database: Database,
-  opens: (webhookId: string, sealed: Buffer) => boolean,
-): Promise<{ examined: number; found: boolean }> {
+/** Reads the active sealed secrets of all webhooks, in pages. */
+export async function* sealedSecrets({ query }: Queries): AsyncGenerator<SealedSecret> {
   let after = { webhookId: '00000000-0000-0000-0000-000000000000', slot: '' };
-  for (let examined = 0; ; ) {
-    const rows = await database.query<{ webhookId: string; slot: string; sealed: Buffer }>({
+  for (;;) {
+    const rows = await query<SealedSecret>({
       text: `select webhook_id as "webhookId", slot, sealed from webhook_secrets
              where (webhook_id, slot) > ($1, $2) and (expires_at is null or expires_at > now())
              order by webhook_id, slot limit ${PAGE_ROWS}`,
       values: [after.webhookId, after.slot],
     });
-    examined += rows.length;
-    if (rows.some(({ webhookId, sealed }) => opens(webhookId, sealed))) return { examined, found: true };
-    if (rows.length < PAGE_ROWS) return { examined, found: false };
+    yield* rows;
+    if (rows.length < PAGE_ROWS) return;
     after = rows.at(-1)!;
   }
 }

@@ -17,10 +17,7 @@ const faded = (recent: string, hours: string) =>
 /** SQL: the process that counted knew the secret that is the current one. After a rotation, what it counted belongs to the previous one. */
 const isCurrent = 'coalesce(s.secret_id = excluded.secret_id, true)';
 
-/**
- * SQL: adds `given` to the states of its webhooks, locked in the order of their ids. 8 us a row; one update of webhooks and one of
- * webhook_secrets took 16 and 15.
- */
+/** SQL: adds `given` to the states, locked in the order of their ids. 8 us a row; updates of webhooks and webhook_secrets took 16 and 15. */
 export const addToState = `
   insert into webhook_state as s
     (webhook_id, last_event_at, events, bytes, hour, hours, recent, secret_id, uses, used_at, previous_uses, previous_used_at)

@@ -1,10 +1,9 @@
 /** Number and size of the stored events of webhooks, by their state: counting the events themselves would read all of them. */
-
 import type { z } from 'zod';
 import { DAY_MS } from '../../../base/time/durations.ts';
 import type { webhookUsageSchema } from '../../../model/webhook-usage.ts';
 import { summed } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Queries } from '../../connect/pool.ts';
 import { inParts } from '../../retention/in-parts.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { HOUR } from './history.ts';
@@ -12,7 +11,6 @@ import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';
 
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 
-/** States that one statement looks at. */
 const SUBTRACTED_FROM = 1_000;
 
 /** SQL: the largest webhooks, and others for a list of fewer with events. */
@@ -21,12 +19,8 @@ const largest = `
   union (select id from webhooks where deleted_at is null order by created_at desc, id limit ${ACTIVE_WEBHOOKS_MAX})`;
 
 /** Reads what webhooks have stored, most bytes first, exact to the hour after `subtractRemovedUsage`. @param ids null: the largest webhooks */
-export function readWebhookUsage(
-  { query }: Pick<Database, 'query'>,
-  ids: readonly string[] | null,
-): Promise<WebhookUsage[]> {
+export function readWebhookUsage({ query }: Queries, ids: readonly string[] | null): Promise<WebhookUsage[]> {
   return query<WebhookUsage>({
-    name: ids === null ? 'largest-webhooks' : 'webhook-usage',
     text: `
       with chosen as materialized (${ids === null ? largest : 'select unnest($1::uuid[]) as id'})
       select w.id as webhook_id, w.name, coalesce(s.events, 0)::float8 as events, coalesce(s.bytes, 0)::float8 as bytes,
@@ -46,12 +40,11 @@ export function readWebhookUsage(
 }
 
 /**
- * Subtracts what retention has removed since the last time, by the hours of the history (400 days): once a day those of all webhooks. What
- * is counted at the same time stays added. To count all kept hours again took thirty times as long (bench/NOTES.md).
- * @param stopping see inParts
+ * Subtracts what retention has removed since the last time, by the hours of the history: once a day those of all webhooks. To count all kept
+ * hours again took thirty times as long (bench/NOTES.md). @param stopping see inParts
  */
 export async function subtractRemovedUsage(
-  { query }: Pick<Database, 'query'>,
+  { query }: Queries,
   { retentionDays, nowMs }: { retentionDays: number; nowMs: number },
   stopping?: () => boolean,
 ): Promise<void> {
@@ -59,7 +52,6 @@ export async function subtractRemovedUsage(
   let after = '00000000-0000-0000-0000-000000000000';
   await inParts(async () => {
     const [last] = await query<{ id: string }>({
-      name: 'subtract-removed-usage',
       text: `
         with part as materialized (
           select * from webhook_state where webhook_id > $2 order by webhook_id limit ${SUBTRACTED_FROM}
@@ -96,9 +88,7 @@ const bytesOf = (table: string) =>
   `(select sum(pg_total_relation_size(relid))::float8 from pg_partition_tree('${table}'))`;
 
 /** Bytes on disk of the two large tables, with indexes, over all partitions. Reads no rows. */
-export async function readTableBytes({
-  query,
-}: Pick<Database, 'query'>): Promise<{ events: number; deliveries: number }> {
+export async function readTableBytes({ query }: Queries): Promise<{ events: number; deliveries: number }> {
   const [row] = await query<{ events: number; deliveries: number }>({
     text: `
       select ${bytesOf('events')} as events, ${bytesOf('deliveries')} as deliveries`,

@@ -5,7 +5,7 @@ import type { Answer, RefusedStatus } from '../../../model/signatures/answer.ts'
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
-import type { Database, Query } from '../../connect/pool.ts';
+import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
 import { ordersOf } from '../agents/subscriptions.ts';
 import { lastEventAt } from './state.ts';
@@ -30,10 +30,8 @@ type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] 
 const webhookColumns = Object.keys(settableSchema.shape) as (keyof WebhookColumns)[];
 
 export interface WebhookFilter {
-  /** Webhooks that this agent is subscribed to. */
   agentId: string | null;
   enabled: boolean | null;
-  /** Substring of the name, case-insensitive. */
   contains: string | null;
 }
 
@@ -47,7 +45,6 @@ const record = selectList(storedSchema, 'w', {
     where s.webhook_id = w.id and a.revoked_at is null)`,
 });
 
-/** Finds a webhook that is not deleted. */
 export async function findWebhook(query: Query, id: string): Promise<WebhookRecord | undefined> {
   const [row] = await query<WebhookRecord>({
     text: `select ${record} from webhooks w where w.id = $1 and w.deleted_at is null`,
@@ -58,14 +55,13 @@ export async function findWebhook(query: Query, id: string): Promise<WebhookReco
 
 /** Lists webhooks that are not deleted, newest first. `before`: id of the last webhook of the previous page. Null limit: all. */
 export function listWebhooks(
-  { query }: { query: Query },
+  { query }: Queries,
   { agentId, enabled, contains }: WebhookFilter,
   before: string | null,
   limit: number | null,
 ): Promise<WebhookRecord[]> {
   const values: unknown[] = [agentId, enabled, limit, ...(before === null ? [] : [before])];
   return query<WebhookRecord>({
-    name: `list-webhooks${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
     text: `
       select ${record}
       from ${contains === null ? 'webhooks' : rowsNamed('webhooks', `$${values.push(contains)}`)} w
@@ -79,10 +75,7 @@ export function listWebhooks(
   });
 }
 
-/**
- * Locks the webhook and its secrets against changes until the transaction ends. Secrets are locked in the order of webhook and slot,
- * the same order in which they are sealed again, so the two cannot deadlock. Returns false when the webhook does not exist.
- */
+/** Locks the webhook and its secrets, in the order in which they are sealed again: no deadlock. Returns false when it does not exist. */
 export async function lockWebhook(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: 'select 1 from webhooks where id = $1 and deleted_at is null for no key update',
@@ -93,9 +86,8 @@ export async function lockWebhook(query: Query, id: string): Promise<boolean> {
 }
 
 /**
- * Inserts a webhook without a secret, or restores the deleted one that has this id.
- * @param cell where the events of a new one are stored
- * @returns whether it was restored; null: the id is in use
+ * Inserts a webhook without a secret in a cell, or restores the deleted one that has this id. @returns whether it was restored; null: the
+ * id is in use
  */
 export async function insertWebhook(
   query: Query,
@@ -123,7 +115,6 @@ export async function insertWebhook(
   return row?.restored ?? null;
 }
 
-/** Sets the given columns, updated_at and, if the webhook was disabled and is enabled now, enabled_at. */
 export async function updateWebhook(query: Query, id: string, columns: GivenColumns): Promise<void> {
   const given = webhookColumns.filter((column) => columns[column] !== undefined);
   await query({
@@ -177,7 +168,6 @@ export interface WebhookRow {
   /** An alert begins when its last event is older than it expects. */
   expectsEvents: boolean;
   sealed: Buffer[];
-  /** Same order as `sealed`. */
   secretIds: string[];
   previousExpiresAtMs: number | null;
 }
@@ -226,7 +216,7 @@ export async function readWebhooks(
 }
 
 /** Ids of webhooks, those with the newest events first, joined by commas. */
-export async function readWebhookIds({ query }: Pick<Database, 'query'>, rowsMax: number): Promise<string> {
+export async function readWebhookIds({ query }: Queries, rowsMax: number): Promise<string> {
   const [row] = await query<{ ids: string | null }>({
     text: `
       select string_agg(id::text, ',' order by last_at desc nulls last, created_at desc) as ids
@@ -251,10 +241,7 @@ const activity = selectList(webhookActivitySchema, 'w', {
 type WebhookActivity = z.output<typeof webhookActivitySchema>;
 
 /** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
-export function readWebhookActivity(
-  { query }: Pick<Database, 'query'>,
-  ids: readonly string[] | null,
-): Promise<WebhookActivity[]> {
+export function readWebhookActivity({ query }: Queries, ids: readonly string[] | null): Promise<WebhookActivity[]> {
   return query<WebhookActivity>({
     name: ids === null ? 'activity-of-newest' : 'webhook-activity',
     plan: 'once',

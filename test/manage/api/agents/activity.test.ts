@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
 import { recordAgentsSeen } from '../../../../server/store/queries/agents/agents.ts';
-import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/depths.ts';
+import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/counts.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';

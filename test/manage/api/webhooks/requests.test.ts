@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../../../server/store/ids.ts';
-import { STATUS_KEPT_MAX, storeRequestSamples } from '../../../../server/store/queries/webhooks/request-samples.ts';
+import { STATUS_KEPT_MAX, storeRequestSamples } from '../../../../server/store/queries/rejections/ring.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
