@@ -145,7 +145,10 @@ export async function appliedVersions({ query }: Queries): Promise<Applied> {
   return new Map(rows.map(({ version, from }) => [version, from]));
 }
 
-/** Why this release cannot migrate or serve a database with these migrations; null if it can. @param subject what has them, for the message */
+/**
+ * Why this release cannot migrate or serve a database with these migrations; null if it can.
+ * @param subject what has them, for the message
+ */
 export function versionProblem(
   applied: Applied,
   subject = 'the database',
@@ -169,7 +172,10 @@ export function versionProblem(
   return null;
 }
 
-/** Names of missing migrations. @param files of the running build: an upgrade may replace the files on disk while the process runs */
+/**
+ * Names of missing migrations.
+ * @param files of the running build: an upgrade may replace the files on disk while the process runs
+ */
 export async function pendingMigrations(database: Queries, files = migrationFiles()): Promise<string[]> {
   const applied = await appliedVersions(database);
   return files.filter((file) => !applied.has(file.version)).map((file) => file.name);

@@ -11,7 +11,10 @@ export function isoColumn(column: string): string {
   return `${isoText(column)} as ${column.slice(column.indexOf('.') + 1)}`;
 }
 
-/** The select list of a resource: the members of its schema, of the table `alias`; times become ISO text. @param computed SQL of other members */
+/**
+ * The select list of a resource: the members of its schema, of the table `alias`; times become ISO text.
+ * @param computed SQL of other members
+ */
 export function selectList<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
   alias: string,
@@ -29,7 +32,10 @@ function isTime(member: z.core.$ZodType): boolean {
   return (member instanceof z.ZodNullable ? member.unwrap() : member) instanceof z.ZodISODateTime;
 }
 
-/** The rows of `table` whose name has a text, case-insensitive; for `from`. `offset 0` keeps the search by itself. @param text SQL expression */
+/**
+ * The rows of `table` whose name has a text, case-insensitive; for `from`. `offset 0` keeps the search by itself.
+ * @param text SQL expression
+ */
 export function rowsNamed(table: string, text: string): string {
   return `(select * from ${table} where strpos(lower(name) collate "C", lower(${text}::text)) > 0 offset 0)`;
 }

@@ -2,7 +2,10 @@
 import { onTestFinished } from 'vitest';
 import { openDatabase } from '../../server/store/connect/pool.ts';
 
-/** Closes the sessions of the database `weir` and refuses new ones, until `restore` or the end of the test. @param conninfo of that database */
+/**
+ * Closes the sessions of the database `weir` and refuses new ones, until `restore` or the end of the test.
+ * @param conninfo of that database
+ */
 export async function cutOff(conninfo: string): Promise<{ restore: () => Promise<unknown> }> {
   const admin = openDatabase(conninfo.replace('dbname=weir', 'dbname=postgres'), {
     connectionsMax: 1,

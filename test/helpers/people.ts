@@ -43,7 +43,10 @@ interface Submitted extends Answer {
 /** What a test app and a started Weir both have. */
 type PeopledApp = Pick<TestApp, 'database' | 'url'> & { settings: Pick<TestApp['settings'], 'PUBLIC_URL'> };
 
-/** Creates a user with this role. @param password without it the user has no password, and cannot confirm changes */
+/**
+ * Creates a user with this role.
+ * @param password without it the user has no password, and cannot confirm changes
+ */
 export async function addPerson(app: PeopledApp, role: Role, password?: string): Promise<TestPerson> {
   const { database, url } = app;
   const id = randomUUID();

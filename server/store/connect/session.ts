@@ -47,7 +47,10 @@ export const ownSettings: readonly OwnSetting[] = [
   { name: 'jit', value: 'off' },
 ];
 
-/** The first statement of a session: startup options would save its round trip, but servers and PgBouncer refuse some. @param more settings */
+/**
+ * The first statement of a session: startup options would save its round trip, but servers and PgBouncer refuse some.
+ * @param more settings
+ */
 export function sessionSetup(more: readonly OwnSetting[] = []): string {
   const literal = (text: string | undefined) => (text === undefined ? 'null' : `'${text}'`);
   const rows = [...ownSettings, ...more].map(

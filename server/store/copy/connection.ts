@@ -49,7 +49,10 @@ export class CopyConnection {
     this.#checkTimer = setInterval(() => this.#wakeOrRead(), CHECK_EVERY_MS).unref();
   }
 
-  /** Rejects with libpq's message, which never contains the password. @param onClosed called once when either side ends the connection */
+  /**
+   * Rejects with libpq's message, which never contains the password.
+   * @param onClosed called once when either side ends the connection
+   */
   static async connect(
     conninfo: string,
     onClosed: (reason: string) => void,

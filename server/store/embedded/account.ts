@@ -80,7 +80,10 @@ export async function lookUpUser(name: string): Promise<Account> {
   }
 }
 
-/** Throws EmbeddedPostgresError naming the first of `directory` and its parents that the account cannot enter. @param what runs as the account */
+/**
+ * Throws EmbeddedPostgresError naming the first of `directory` and its parents that the account cannot enter.
+ * @param what runs as the account
+ */
 export async function checkWalkable(directory: string, account: Account, what = 'Postgres runs'): Promise<void> {
   if (account === null) return;
   for (let step = await realpath(directory); ; step = dirname(step)) {

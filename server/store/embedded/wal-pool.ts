@@ -25,7 +25,8 @@ const lookSql = `
 /**
  * Makes WAL files up to `min_wal_size` or a tenth of the free space, one at a time while nothing else writes, and a checkpoint that keeps
  * them. Resolves with their number. Rejects
- * when the role may not. @param freeBytes at the directory of the WAL
+ * when the role may not.
+ * @param freeBytes at the directory of the WAL
  */
 export async function fillWalPool(database: Database, freeBytes: number, signal: AbortSignal): Promise<number> {
   const look = async () => (await database.query<Look>({ text: lookSql }))[0]!;

@@ -5,7 +5,8 @@ import type { Queries } from '../connect/pool.ts';
 /**
  * Calls `part` until it resolves with false: nothing is left. It pauses as long as each part took, so that half of a core of Postgres stays
  * free of it. Resolves with false if it was
- * stopped. @param stopping true: returns after the part in progress.
+ * stopped.
+ * @param stopping true: returns after the part in progress.
  */
 export async function inParts(part: () => Promise<boolean>, stopping: () => boolean = () => false): Promise<boolean> {
   for (;;) {

@@ -155,7 +155,8 @@ async function recordRemovedBefore(
 }
 
 /**
- * The statement after which retention removes events that were stored with an older time than its mark. @param stored relation with their
+ * The statement after which retention removes events that were stored with an older time than its mark.
+ * @param stored relation with their
  * webhook_id and received_at
  */
 export function moveMarksBack(stored: string): string {

@@ -30,7 +30,10 @@ export function fingerprintOf(secretsKeyBase64: string): Buffer {
   return deriveKey(secretsKeyBase64, 'fingerprint').subarray(0, 16);
 }
 
-/** Encrypts bytes to version, nonce, tag, ciphertext. @param context authenticated with it, e.g. the row's id */
+/**
+ * Encrypts bytes to version, nonce, tag, ciphertext.
+ * @param context authenticated with it, e.g. the row's id
+ */
 export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(context));

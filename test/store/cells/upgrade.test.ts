@@ -54,7 +54,10 @@ test('weir migrate migrates the cells', async () => {
   expect((await app.weir('migrate')).out).toContain(`Cell 1 (${cell.name}): up to date.`);
 });
 
-/** The cells as a primary reads them. @param over the database of home to use */
+/**
+ * The cells as a primary reads them.
+ * @param over the database of home to use
+ */
 async function readCells(over = (home: Database) => home) {
   const home = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-primary', onError: () => {} });
   const keys = derivedKeys(loadSecretsKeys(app.settings), 'cells');

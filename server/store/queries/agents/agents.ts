@@ -240,7 +240,7 @@ export async function findAgentByLookupId(
   return row;
 }
 
-/** Reads names: active agents first, oldest first. Temporary agents are left out. @param onlyActive leaves out revoked ones, too */
+/** Reads names: active agents first, oldest first. Temporary agents are left out. */
 export function readAgentNames({ query }: Queries, rowsMax: number): Promise<{ id: string; name: string }[]> {
   return query({
     text: 'select id, name from agents where not temporary order by revoked_at is not null, created_at, id limit $1',

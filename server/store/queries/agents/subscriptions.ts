@@ -26,7 +26,8 @@ export const addSlow = (s: string, slow: string) => `
 
 /**
  * SQL: the webhooks of which the agent may have deliveries, each once, with the filter that judges them (null: none) and whether it is
- * suspended. @param agentId SQL expression
+ * suspended.
+ * @param agentId SQL expression
  */
 export function subscribedWebhooks(agentId: string): string {
   return `(

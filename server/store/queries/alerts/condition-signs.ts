@@ -152,7 +152,10 @@ export async function readDeadGroups({ query }: Queries, agentIds: readonly stri
   });
 }
 
-/** Counts the dead letters of each agent since a time, up to DEAD_READ_MAX of all agents. @param sinceMs Unix milliseconds. */
+/**
+ * Counts the dead letters of each agent since a time, up to DEAD_READ_MAX of all agents.
+ * @param sinceMs Unix milliseconds.
+ */
 export function readNewDeadLetters(
   { query }: Queries,
   sinceMs: number,
@@ -192,7 +195,10 @@ interface SilentWebhook {
 /** SQL: since when the webhook `w` has had no event while it could have one. `greatest` ignores null. */
 const silentSince = `greatest(coalesce(${lastEventAt}, w.created_at), w.enabled_at)`;
 
-/** Reads the enabled webhooks that have been silent for longer than they expect, longest silent first. @param nowMs Unix milliseconds. */
+/**
+ * Reads the enabled webhooks that have been silent for longer than they expect, longest silent first.
+ * @param nowMs Unix milliseconds.
+ */
 export function readOverdueWebhooks(
   { query }: Queries,
   nowMs: number,

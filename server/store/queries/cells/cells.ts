@@ -144,6 +144,7 @@ export async function readCellUse({ query }: Queries): Promise<{
   return { webhooks: byCell(webhooks), waiting: byCell(waiting) };
 }
 
+/** Whether a database has neither events nor deliveries. Call with the database of the cell. */
 export async function isEmpty({ query }: Queries): Promise<boolean> {
   const [row] = await query<{ any: boolean }>({
     text: 'select exists (select from events) or exists (select from deliveries) as any',

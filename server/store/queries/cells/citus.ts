@@ -41,7 +41,7 @@ export async function dropCitusSchema({ query }: Queries, cell: number): Promise
   await query({ text: `drop schema if exists ${schemaOf(cell)} cascade` });
 }
 
-/** Changes what Citus cannot distribute, partitions of partitions: finished deliveries are one table here. Triggers are made on the node. */
+/** Changes what Citus cannot distribute, partitions of partitions: finished deliveries are one table here. Call in the schema of the cell. */
 export async function flatten(query: Query): Promise<void> {
   await query({
     text: `

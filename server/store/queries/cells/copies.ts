@@ -110,7 +110,10 @@ export async function readCopies(query: Query, pending: readonly PendingCopy[], 
   return copies;
 }
 
-/** Makes the rows in the cell equal to those at home. A subscription to a webhook that is not there yet is left out: it is copied again. */
+/**
+ * Makes the rows in the cell equal to those at home. A subscription to a webhook that is not there yet is left out: it is copied again. Call
+ * in a transaction of the cell.
+ */
 export async function writeCopies(query: Query, copies: readonly Copy[]): Promise<void> {
   for (const { table, keys, others, ids, rows } of copies) {
     const given = `select * from json_populate_recordset(null::${table}, $1::json)`;

@@ -29,7 +29,10 @@ export interface Candidate {
   sinceMs: number;
 }
 
-/** Reads the next `max` deliveries in the order of claims, without locks. @param bytesMax limit on the sum of the bodies, except the first */
+/**
+ * Reads the next `max` deliveries in the order of claims, without locks.
+ * @param bytesMax limit on the sum of the bodies, except the first
+ */
 export function readCandidates(
   { query }: Database,
   order: ClaimOrder,

@@ -72,8 +72,9 @@ const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
 
 /**
  * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns how many, and the time before which they
- * had finished, for a call that continues. The action is stored if any delivery changed. Call in a transaction: joins are restricted so that
- * each row is looked up in its own partition. @param id a new uuid, for the action
+ * had finished, for a call that continues: without it, that one would replay again what agents acknowledged since. The action is stored if any
+ * delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * @param id a new uuid, for the action
  */
 export async function actOnDeliveries(
   { query }: Queries,
@@ -143,7 +144,10 @@ export interface Undone {
   others: number;
 }
 
-/** Restores the deliveries of an action to which nothing has happened since. Null: it does not exist, is too old, or was undone. */
+/**
+ * Restores the deliveries of an action to which nothing has happened since. Call in a transaction.
+ * @returns null: it does not exist, is too old, or was undone
+ */
 export async function undoAction({ query }: Queries, id: string): Promise<Undone | null> {
   const [found] = await query<Action>({
     text: `

@@ -95,7 +95,8 @@ interface SampledDeliveries {
 
 /**
  * Estimates unfinished deliveries from some blocks of their tables, 8 MiB of waiting ones and 32 MiB of others; counts a smaller table
- * completely. Reads the same blocks each time. Planner statistics are missing after a bulk load. @param blocksMax for tests
+ * completely. Reads the same blocks each time. Planner statistics are missing after a bulk load.
+ * @param blocksMax for tests
  */
 export async function sampleDeliveries(
   query: Query,

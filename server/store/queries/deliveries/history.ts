@@ -32,7 +32,9 @@ function appended(history: string, entry: string): string {
 }
 
 /**
- * SQL of the history of the delivery `d` when its lease ends. @param at SQL of the time @param more SQL of more members: pairs of a name
+ * SQL of the history of the delivery `d` when its lease ends.
+ * @param at SQL of the time
+ * @param more SQL of more members: pairs of a name
  * and a value
  */
 export function leaseEnded(
@@ -47,7 +49,10 @@ export function leaseEnded(
   );
 }
 
-/** SQL of the history of the delivery `d` when a user acts on it. @param action SQL of the id of the action on many deliveries, or null */
+/**
+ * SQL of the history of the delivery `d` when a user acts on it.
+ * @param action SQL of the id of the action on many deliveries, or null
+ */
 export function userActed(outcome: 'replayed' | 'dismissed' | 'restored', action: string): string {
   // The acknowledgement is not in the history unless the delivery was replayed and restored before.
   const isKept = `coalesce(d.history @> jsonb_build_array(jsonb_build_object('lease', d.leases)), false)`;

@@ -13,7 +13,10 @@ interface EventToTry extends Omit<CandidateEvent, 'filter'> {
   receivedAt: string;
 }
 
-/** Reads the newest events of a webhook; undefined if it does not exist. @param order.bytesMax limit on the sum of the bodies, except the first */
+/**
+ * Reads the newest events of a webhook; undefined if it does not exist.
+ * @param order.bytesMax limit on the sum of the bodies, except the first
+ */
 export async function readEventsToTry(
   { query }: Queries,
   order: { webhookId: string; readsBody: boolean; max: number; bytesMax: number },

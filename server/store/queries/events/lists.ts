@@ -108,7 +108,10 @@ const byType = summedBy<TypeRow>(
   }),
 );
 
-/** Counts the newest TYPED_EVENTS_MAX events of a webhook by type, the most frequent first. @param from ISO, inclusive */
+/**
+ * Counts the newest TYPED_EVENTS_MAX events of a webhook by type, the most frequent first.
+ * @param from ISO, inclusive
+ */
 export async function countEventTypes({ query }: Queries, webhookId: string, from: string): Promise<EventTypes> {
   const rows = await query<TypeRow>({
     text: `

@@ -71,7 +71,8 @@ const addRows = `
 /**
  * Adds counts to the spans of each webhook and of all together, and to the state of the webhook. Rows are locked in the order of their
  * primary keys, so concurrent processes
- * cannot deadlock; rows of several minutes, after an outage, are written in one transaction. @param rows one for each webhook and minute
+ * cannot deadlock; rows of several minutes, after an outage, are written in one transaction.
+ * @param rows one for each webhook and minute
  */
 export async function addHistory(
   database: Pick<Database, 'query' | 'transaction'>,
@@ -152,7 +153,11 @@ const busiest = `
    limit ${CANDIDATES_FACTOR} * $2)
   union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)`;
 
-/** Reads the last 24 hours of webhooks, those with most events first. @param sinceMs start of the first hour. @param webhookIds null: of all */
+/**
+ * Reads the last 24 hours of webhooks, those with most events first.
+ * @param sinceMs start of the first hour.
+ * @param webhookIds null: of all
+ */
 export async function readWebhookHistory(
   { query }: Queries,
   sinceMs: number,

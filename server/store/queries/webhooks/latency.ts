@@ -66,7 +66,8 @@ type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucke
 /**
  * Reads the latency of webhooks and agents that had events in the span, the slowest by their p95 first. Of more than COMPARED_MAX, those whose
  * longest
- * times were shorter are left out. @param id of one webhook or agent; null: all
+ * times were shorter are left out.
+ * @param id of one webhook or agent; null: all
  */
 export async function readLatency(
   { query }: Queries,

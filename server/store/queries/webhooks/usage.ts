@@ -41,7 +41,8 @@ export function readWebhookUsage({ query }: Queries, ids: readonly string[] | nu
 
 /**
  * Subtracts what retention has removed since the last time, by the hours of the history: once a day those of all webhooks. To count all kept
- * hours again took thirty times as long (bench/NOTES.md). @param stopping see inParts
+ * hours again took thirty times as long (bench/NOTES.md).
+ * @param stopping see inParts
  */
 export async function subtractRemovedUsage(
   { query }: Queries,
