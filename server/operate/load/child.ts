@@ -95,9 +95,10 @@ export async function watchResident<T>(
   };
   const timer = setInterval(sample, SAMPLE_EVERY_MS);
   try {
-    return { result: await work(), peakBytes };
-  } finally {
+    const result = await work();
     sample();
+    return { result, peakBytes };
+  } finally {
     clearInterval(timer);
   }
 }
