@@ -4,6 +4,7 @@
  *
  *     first:       starts of both in turns
  *     each round:  ingest: empty | one webhook | all webhooks in turns, claims: empty | 4 webhooks | 10,000 webhooks, pages and metrics
+ *     last:        both without requests
  *
  * Postgres logs each statement that takes longer than a second, also those of maintenance and alerts.
  */
@@ -16,9 +17,9 @@ import { residentBytes } from '../server/operate/primary/memory-guard.ts';
 import { openAgent } from './lib/agent.ts';
 import { type BenchDatabase, logSlowStatements, openBenchDatabase, slowStatements } from './lib/database.ts';
 import { addFirst, addSecrets, fillInstallation } from './lib/installation.ts';
-import { Looks, lookWith, placesOf, reportLooks } from './lib/looks.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
+import { Looks, lookWith, measureRest, placesOf, reportLooks } from './lib/looks.ts';
+import { atLeast, type BenchContext, below, type Outcome, type Scenario, type Table } from './lib/outcome.ts';
+import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { type RunningWeir, startWeir } from './lib/weir.ts';
 import { faultsOf, keptTable, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
@@ -41,6 +42,10 @@ const SETTINGS = { RATE_LIMIT_INGEST_MAX: '1000000000' };
 const IN_TURNS_SECONDS = 60;
 const LOOKS = 5;
 const CLAIMS = 20;
+/** The first maintenance is over, and most connections of the pools are closed. */
+const SETTLE_MS = 70_000;
+const IDLE_MS = 60_000;
+const PAGE_MS = 100;
 const STATEMENT_MS = 1_000;
 
 export const breadth: Scenario = {
@@ -56,6 +61,8 @@ interface Server {
   weir: RunningWeir;
   startMs: number[];
   startMb: number[];
+  /** After the loads. */
+  loadedMb: number;
 }
 
 /** What was measured. Each list begins with the empty Weir. */
@@ -64,8 +71,9 @@ interface Measured {
   size: string;
   servers: readonly Server[];
   loads: readonly { name: string; windows: readonly Window[] }[];
-  clients: readonly { looks: Looks }[];
+  clients: readonly { name: string; looks: Looks }[];
   looks: Looks;
+  rest: Table;
   slow: number;
 }
 
@@ -148,14 +156,18 @@ async function run(context: BenchContext): Promise<Outcome> {
     }
     context.say(`round ${round} of ${context.rounds}: slowest: ${looks.slowest.join(' ms ')}`);
   }
+  const servers = [empty, full];
+  for (const server of servers) server.loadedMb = megabytesOf(server.weir);
+  await delay(SETTLE_MS, undefined, { signal: context.signal });
+  const rest = await measureRest(servers, IDLE_MS, context.signal);
   const slow = await slowStatements(bench);
   for (const line of slow) context.say(line);
   const size = `${formatNumber(events)} events of ${SIZE.days} days with their history, filled in ${formatNumber(filledS)} s.`;
-  return report({ size, servers: [empty, full], loads, clients, looks, slow: slow.length });
+  return report({ size, servers, loads, clients, looks, rest, slow: slow.length });
 }
 
 async function startInTurns(context: BenchContext, name: string, bench: BenchDatabase): Promise<Server> {
-  const server: Omit<Server, 'weir'> = { name, bench, startMs: [], startMb: [] };
+  const server: Omit<Server, 'weir'> = { name, bench, startMs: [], startMb: [], loadedMb: 0 };
   for (let start = 1; ; start++) {
     const directory = join(bench.directory, `start-${start}`);
     await mkdir(directory, { mode: 0o711 });
@@ -180,19 +192,25 @@ async function addAgentOf({ weir }: Server) {
   return { webhookId, ...(await weir.addAgent([webhookId])) };
 }
 
-function report({ size, servers, loads, clients, looks, slow }: Measured): Outcome {
+function report({ size, servers, loads, clients, looks, rest, slow }: Measured): Outcome {
   const shown = (path: string) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, '{id}');
-  const pages = reportLooks(looks.timed, shown);
-  const claims = reportLooks(new Map(clients.flatMap(({ looks }) => [...looks.timed])), shown);
+  const pages = reportLooks(looks.timed, shown, PAGE_MS);
+  const claims = reportLooks(new Map(clients.flatMap(({ looks }) => [...looks.timed])), shown, PAGE_MS);
+  const claimMs = clients.map(({ looks }) => spreadOf([...looks.timed.values()][0]!.map(({ ms }) => ms)).median);
   const rates = loads.map(({ windows }) => windows.map(({ requestsPerSecond }) => requestsPerSecond));
+  const ratios = loads.slice(1).map(({ name }, i) => ({
+    of: name,
+    to: loads[0]!.name,
+    values: ratioByRound(rates[i + 1]!, rates[0]!),
+  }));
   return {
     tables: [
       {
         header: ['start', 'ms', 'memory of a process, MB', 'after the loads, MB'],
-        rows: servers.map(({ name, startMs, startMb, weir }) => [
+        rows: servers.map(({ name, startMs, startMb, loadedMb }) => [
           name,
           ...[startMs, startMb].map((values) => formatSpread(values)),
-          formatNumber(megabytesOf(weir)),
+          formatNumber(loadedMb),
         ]),
       },
       {
@@ -206,17 +224,19 @@ function report({ size, servers, loads, clients, looks, slow }: Measured): Outco
       },
       claims.table,
       pages.table,
+      rest,
     ],
     measures: [...claims.measures, ...pages.measures],
-    ratios: loads.slice(1).map(({ name }, i) => ({
-      of: name,
-      to: loads[0]!.name,
-      values: ratioByRound(rates[i + 1]!, rates[0]!),
-    })),
-    notes: [
-      `${slow} statements took more than ${STATEMENT_MS} ms.`,
-      `${size} Each Weir has 1 process on a Postgres of its own; the load generator shares the cores.`,
+    ratios,
+    goals: [
+      ...ratios.map(({ of, values }) => atLeast(`requests/s, ${of} over empty:`, values, 0.9)),
+      ...clients
+        .slice(1)
+        .map(({ name }, i) => atLeast(`rate, ${name}, over empty:`, [claimMs[0]! / claimMs[i + 1]!], 0.8)),
+      ...pages.goals,
+      below(`statements above ${STATEMENT_MS} ms:`, [slow], 1),
     ],
+    notes: [`${size} Each Weir has 1 process on a Postgres of its own; the load generator shares the cores.`],
     faults: loads.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
   };
 }

@@ -11,7 +11,7 @@ import { benchBody, emptyTable, signedRequest } from '../server/operate/load/env
 import { type Part, parts, readProcessor, timeBetween } from '../server/operate/load/processor.ts';
 import type { Database } from '../server/store/connect/pool.ts';
 import { openBenchDatabase, postgresPids, settledRows } from './lib/database.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { startWeir, type Webhook } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
@@ -153,6 +153,16 @@ function summarise(all: readonly Contestant[]): Outcome {
     ratios: [
       { of: `Postgres of ${TWO}`, to: HOME, values: ratio(two, postgres) },
       { of: `event loop with ${FOUR}`, to: HOME, values: ratio(four, loop) },
+    ],
+    goals: [
+      below(`Postgres, ${TWO} over ${HOME}:`, ratio(two, postgres), 1.3),
+      below(`event loop, ${FOUR} over ${HOME}:`, ratio(four, loop), 1.05),
+      below(
+        `Postgres of home for an event of ${TWO}:`,
+        values(two, ({ homeUs }) => homeUs),
+        0.5,
+        'us',
+      ),
     ],
     notes: [
       `One Weir with one process; ${CONNECTIONS} connections a server (wrk, one thread each, closed loop); all servers, load generators and Weir share the cores.`,

@@ -12,7 +12,7 @@ import type { Database } from '../server/store/connect/pool.ts';
 import { openAgent } from './lib/agent.ts';
 import { storeEvents } from './lib/backlog.ts';
 import { connectNative, postgresPids } from './lib/database.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, percentile } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
@@ -135,6 +135,7 @@ async function liveBytes(database: Database): Promise<number> {
 const mebibytes = (bytes: number) => formatNumber(bytes / 1_048_576);
 
 function summarise({ seconds }: BenchContext, phases: readonly Phase[]): Outcome {
+  const [atRest, beside, after] = phases as [Phase, Phase, Phase];
   const p50 = ({ claimMs }: Phase) => percentile(claimMs, 0.5);
   return {
     tables: [
@@ -165,6 +166,11 @@ function summarise({ seconds }: BenchContext, phases: readonly Phase[]): Outcome
       { name: `${phase.name}: live table`, unit: 'bytes', values: [phase.bytes.end] },
     ]),
     ratios: [],
+    goals: [
+      below('live table at the end over the start, at rest:', [atRest.bytes.end / atRest.bytes.start], 1.5, 'times'),
+      below('claim beside a snapshot over at rest, p50:', [p50(beside) / p50(atRest)], 2, 'times'),
+      below('claim after the snapshot over at rest, p50:', [p50(after) / p50(atRest)], 1.2, 'times'),
+    ],
     notes: [
       `${EVENTS_A_SECOND} events of 1 KiB a second, stored with SQL, a window of ${seconds} s each; claims and Postgres are those of the last third of it.`,
       'A claim takes up to 100 and does not wait. The size is that of the live table with its indexes.',

@@ -14,7 +14,7 @@ import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { createPast, postgresPids } from './lib/database.ts';
 import { openLeastQueue, renewLeastQueue } from './lib/least-queue.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { atLeast, type BenchContext, below, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 import { ownUs } from './lib/window.ts';
@@ -208,7 +208,17 @@ const notes = [
 function summarise(drains: readonly Drain[], faults: string[]): Outcome {
   const rates = ({ turns }: Drain) => turns.map(({ perSecond }) => perSecond);
   const usOf = ({ turns }: Drain, ...of: Part[]) => turns.map(({ us }) => of.reduce((sum, part) => sum + us[part], 0));
-  const overHttp = drains.filter(({ way }) => way === 'HTTP' || way === 'one request');
+  const find = (way: Drain['way'], size: number) => drains.find((one) => one.way === way && one.size === size)!;
+  const library = (size: number) => find('client library', size);
+  const overLeast = (way: 'HTTP' | 'one request', size: number): Ratio => ({
+    of: `${find(way, size).name}, CPU of Weir and Postgres`,
+    to: 'least queue, with its client',
+    values: ratioByRound(
+      usOf(find(way, size), 'postgres', 'weir'),
+      usOf(find('least queue', size), 'postgres', 'client'),
+    ),
+  });
+  const rate = (one: Drain, limit: number) => atLeast(`${one.name}:`, rates(one), limit, 'deliveries/s');
   return {
     tables: [
       {
@@ -225,14 +235,25 @@ function summarise(drains: readonly Drain[], faults: string[]): Outcome {
       { name: one.name, unit: 'deliveries/s', values: rates(one) },
       ...parts.map((part) => ({ name: `${one.name}: ${part}`, unit: 'us', values: usOf(one, part) })),
     ]),
-    ratios: overHttp.map((one) => {
-      const least = drains.find(({ way, size }) => way === 'least queue' && size === one.size)!;
-      return {
-        of: `${one.name}, CPU of Weir and Postgres`,
-        to: 'least queue, with its client',
-        values: ratioByRound(usOf(one, 'postgres', 'weir'), usOf(least, 'postgres', 'client')),
-      };
-    }),
+    ratios: SIZES.flatMap((size) => [overLeast('HTTP', size), overLeast('one request', size)]),
+    goals: [
+      ...SIZES.flatMap((size) => {
+        const what = (requests: string) => `CPU of a claim and ack of ${size} over the least queue, in ${requests}:`;
+        const limit = size === 1 ? 1.8 : 1.6;
+        return [
+          below(what('two requests'), overLeast('HTTP', size).values, limit),
+          below(what('one request'), overLeast('one request', size).values, limit),
+        ];
+      }),
+      below("Weir's own share of a claim and ack of 1:", usOf(find('HTTP', 1), 'weir'), 800, 'us'),
+      rate(library(1), 450),
+      rate(library(10), 5_000),
+      rate(library(100), 12_000),
+      ...[10, 100].map((size) =>
+        below(`CPU of a delivery, all parts, ${library(size).name}:`, usOf(library(size), ...parts), 150, 'us'),
+      ),
+      rate(find('many', MANY.claimSize), 15_000),
+    ],
     notes,
     faults,
   };

@@ -3,6 +3,7 @@
  * give a different result; its name or a comment states what it lacks.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { Bench } from 'tinybench';
 import { MemoryLimiter } from '../server/base/ratelimit/memory.ts';
 import { restoreStringMethods } from '../server/base/ratelimit/open.ts';
 import { inetBytes } from '../server/model/address.ts';
@@ -16,7 +17,7 @@ import { Directory } from '../server/store/directory.ts';
 import { isoTime, uuidText, uuidv7 } from '../server/store/ids.ts';
 import { parseLeased } from '../server/store/queries/claims/lease.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
-import { formatSpread, percentile, ratioByRound } from './lib/stats.ts';
+import { formatSpread, ratioByRound } from './lib/stats.ts';
 
 const ROWS = 100;
 const BODY_BYTES = 1024;
@@ -24,7 +25,6 @@ const CLIENTS = 1000;
 /** Calls in one sample, so many that the cost of reading the clock is negligible. */
 const SAMPLE_CALLS = 1000;
 const MS_TO_NS = 1e6;
-const WARM_UP_SECONDS = 0.3;
 
 export const functions: Scenario = {
   name: 'functions',
@@ -52,24 +52,38 @@ async function run(context: BenchContext): Promise<Outcome> {
   const pairs = await makePairs();
   const values = new Map<string, number[]>();
   for (let round = 1; round <= context.rounds; round++) {
-    for (const [name, call, plainName, plain, units = 1] of pairs) {
-      context.signal.throwIfAborted();
-      for (const [each, work] of [
-        [name, call],
-        [plainName, plain],
-      ] as const) {
-        if (round === 1) measure(each, work, units, WARM_UP_SECONDS);
-        values.set(each, [...(values.get(each) ?? []), measure(each, work, units, context.seconds)]);
-      }
-    }
+    for (const [name, call, plainName, plain, units = 1] of pairs)
+      for (const [each, ns] of await measurePair(
+        [
+          [name, call],
+          [plainName, plain],
+        ],
+        units,
+        round === 1,
+        context,
+      ))
+        values.set(each, [...(values.get(each) ?? []), ns]);
     context.say(`round ${round} of ${context.rounds} done`);
   }
   const of = (name: string) => values.get(name)!;
   const ratios = pairs.map(([to, , plain]) => ({ of: plain, to, values: ratioByRound(of(plain), of(to)) }));
   return {
-    tables: [{ header: ['function', 'ns'], rows: [...values].map(([name, ns]) => [name, formatSpread(ns)]) }],
+    tables: [
+      {
+        header: ['function', 'ns', 'beside it', 'ns', 'times'],
+        rows: ratios.map(({ of: plain, to, values: times }) => [
+          to,
+          formatSpread(of(to)),
+          plain,
+          formatSpread(of(plain)),
+          formatSpread(times),
+        ]),
+      },
+    ],
     measures: [...values].map(([name, ns]) => ({ name, unit: 'ns', values: ns })),
     ratios,
+    ratiosInTables: true,
+    goals: [],
     notes: [
       `Medians of samples of ${SAMPLE_CALLS.toLocaleString('en-GB')} calls; a value a round. A ratio above 1 means that the function of Weir is faster.`,
     ],
@@ -77,19 +91,36 @@ async function run(context: BenchContext): Promise<Outcome> {
   };
 }
 
-/** Nanoseconds per unit: the median of samples, after a warm-up. */
-function measure(name: string, call: Call, units: number, seconds: number): number {
+/** Measures both in turn in one tinybench run; resolves with nanoseconds per unit. */
+async function measurePair(
+  calls: readonly [string, Call][],
+  units: number,
+  first: boolean,
+  { seconds, signal }: BenchContext,
+): Promise<[string, number][]> {
+  signal.throwIfAborted();
   const sampleCalls = Math.ceil(SAMPLE_CALLS / units);
-  const samples: number[] = [];
-  const startMs = performance.now();
-  for (let fromMs = startMs, used = 0; fromMs - startMs < seconds * 1000; ) {
-    for (let i = 0; i < sampleCalls; i++) used += use(call());
-    const untilMs = performance.now();
-    if (used === 0) throw new Error(`${name} returned nothing`);
-    samples.push(((untilMs - fromMs) * MS_TO_NS) / (sampleCalls * units));
-    fromMs = untilMs;
-  }
-  return percentile(samples, 0.5);
+  // The first round starts with a warm-up, so that both functions are compiled before measuring.
+  const warmup = first ? { warmupTime: 300 } : { warmup: false };
+  const bench = new Bench({ time: seconds * 1000, throws: true, ...warmup });
+  for (const [name, call] of calls)
+    bench.add(
+      name,
+      () => {
+        const startMs = performance.now();
+        let used = 0;
+        for (let i = 0; i < sampleCalls; i++) used += use(call());
+        const ms = performance.now() - startMs;
+        if (used === 0) throw new Error(`${name} returned nothing`);
+        return { overriddenDuration: ms / (sampleCalls * units), overriddenIterationCost: ms };
+      },
+      { async: false },
+    );
+  const tasks = await bench.run();
+  return tasks.map(({ name, result }) => {
+    if (result.state !== 'completed') throw new Error(`${name} ended as ${result.state}`);
+    return [name, result.latency.p50 * MS_TO_NS];
+  });
 }
 
 function use(result: { length: number } | boolean): number {

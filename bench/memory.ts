@@ -13,7 +13,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { watchResident } from '../server/operate/load/child.ts';
 import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread } from './lib/stats.ts';
 import { startWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
@@ -29,6 +29,7 @@ const LOADS = [
 const START = 'after the start';
 const REST_MS = 3_000;
 const MB = 1e6;
+const MB_MAX = 160;
 
 export const memory: Scenario = {
   name: 'memory',
@@ -121,6 +122,9 @@ function summarise(all: readonly Series[]): Outcome {
       { name: `${series.name}: without the executable`, unit: 'MB', values: rest(series, 'ownMb') },
     ]),
     ratios: [],
+    goals: all.map((series) =>
+      below(`memory of a process after a rest, ${series.name}:`, rest(series, 'allMb'), MB_MAX, 'MB'),
+    ),
     notes: [
       'One serving process. Resident memory (VmRSS, sampled four times a second; after the rest the sum of smaps).',
     ],

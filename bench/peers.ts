@@ -113,6 +113,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     tables: [received.table, ...consumed.tables],
     measures: [...received.measures, ...consumed.measures],
     ratios: [...received.ratios, ...consumed.ratios],
+    goals: [...received.goals, ...consumed.goals],
     notes: [
       packages.reason === null ? `Versions: ${versions.join(', ')}.` : `All peers are left out: ${packages.reason}.`,
       redis === null

@@ -67,6 +67,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     ],
     measures: libraries.map(([share, name]) => ({ name, unit: '%', values: [share] })),
     ratios: [],
+    goals: [],
     notes: [
       `${formatNumber(requestsPerSecond)} requests/s while perf sampled all threads of one process.`,
       `Samples of perf script, which speedscope.app and profiler.firefox.com draw as a flame graph: ${SAMPLES}`,

@@ -14,7 +14,7 @@ import { benchBody, signedRequest } from '../server/operate/load/environment.ts'
 import { parts } from '../server/operate/load/processor.ts';
 import { BARE, type Contestant, LEAST, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
+import { atLeast, type BenchContext, below, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { faultsOf, measuresOf, measureWindow, ownUs, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
@@ -120,6 +120,8 @@ function summarise(all: readonly Series[]): Outcome {
       ratio(weir, LEAST, ({ us }) => us.eventLoop, LOOP),
     ]),
   ];
+  const timesOf = (of: string, to: string) =>
+    [...rates, ...costs].find((one) => one.of === of && one.to === to)!.values;
   return {
     tables: [
       ...[MAIN, ALONE].map((load) => ({
@@ -146,6 +148,28 @@ function summarise(all: readonly Series[]): Outcome {
       measuresOf(load === MAIN ? name : `${name}, ${load.name}`, measured),
     ),
     ratios: [...rates, ...costs],
+    goals: [
+      ...[WEIR_1, WEIR_2].flatMap((weir) => [
+        ...[CPU, LOOP].map((what) =>
+          below(`${what} of ${weir} over that of the least program:`, timesOf(`${weir}, ${what}`, LEAST), 1.15),
+        ),
+        below(`${CPU} of ${weir} over that of the bare answer:`, timesOf(`${weir}, ${CPU}`, BARE), 3),
+      ]),
+      atLeast(`requests/s, ${WEIR_1}, over the bare answer:`, timesOf(`${WEIR_1}, requests/s`, BARE), 0.33),
+      atLeast(`requests/s, ${WEIR_2}, over the bare answer:`, timesOf(`${WEIR_2}, requests/s`, BARE), 0.38),
+      below(
+        'memory of a process under load:',
+        windows(WEIR_1, MAIN).map((window) => window.residentMb),
+        160,
+        'MB',
+      ),
+      below(
+        'p50 at 1 connection:',
+        windows(WEIR_1, ALONE).map((window) => window.p50Ms),
+        3,
+        'ms',
+      ),
+    ],
     notes: [
       'Load generator (wrk, one thread, closed loop), Postgres and contestants share the cores.',
       'Processor time is user and system time of all threads; the ratio with Postgres compares with the bare answer, which has none.',

@@ -12,7 +12,7 @@ import { functions } from './functions.ts';
 import { describeMachine } from './lib/machine.ts';
 import type { BenchContext, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
-import { keepRecord, recordOf, renderReport } from './lib/report.ts';
+import { isMet, keepRecord, recordOf, renderReport } from './lib/report.ts';
 import { memory } from './memory.ts';
 import { peers } from './peers.ts';
 import { profile } from './profile.ts';
@@ -41,6 +41,7 @@ interface Options {
   rounds?: number;
   events?: number;
   keep: boolean;
+  gate?: boolean;
 }
 
 /** Load average of a minute above which other programs compete for the cores. */
@@ -73,6 +74,7 @@ async function main(): Promise<number> {
     .option('--rounds <rounds>', 'windows of each contestant', wholePositive)
     .option('--events <events>', 'events stored before the measurement (volume, breadth)', wholePositive)
     .option('--no-keep', 'do not add a line to bench/results')
+    .option('--gate', 'exit with 1 when a goal is missed')
     .exitOverride()
     .enablePositionalOptions()
     .action(async (names: string[], options: Options) => {
@@ -132,7 +134,8 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   const outcome = await withUndo((undo) => scenario.run({ rounds, seconds, events, signal, say, undo }));
   process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
   if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
-  return outcome.faults.length > 0 ? 1 : 0;
+  const missed = options.gate === true && !outcome.goals.every(isMet);
+  return outcome.faults.length > 0 || missed ? 1 : 0;
 }
 
 function say(line: string): void {

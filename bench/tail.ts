@@ -10,13 +10,13 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { emptyTable, freePort } from '../server/operate/load/environment.ts';
 import { gcFlags } from '../server/operate/primary/forks.ts';
-import type { Database } from '../server/store/connect/pool.ts';
+import { type Database, openDatabase } from '../server/store/connect/pool.ts';
 import { fillWalPool } from '../server/store/embedded/wal-pool.ts';
 import { type AgentClient, type Delivery, openAgent } from './lib/agent.ts';
 import { startPeer, urlOn } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import { measureOpenLoop, type OpenLoopWindow, WARM_UP_SECONDS } from './lib/open-loop.ts';
-import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
+import { measureOpenLoop, type OpenLoopWindow, type Percentiles, WARM_UP_SECONDS } from './lib/open-loop.ts';
+import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
 import { type RunningWeir, startWeir } from './lib/weir.ts';
 
@@ -31,9 +31,14 @@ const WAL_FILE_BYTES = 2 ** 24;
 const WAL_FILES_MAX = 250;
 /** A new database is given so long to prepare itself. */
 const READY_SECONDS = 60;
+/** Goals. */
+const TIMES_RECYCLED_MAX = 1.2;
+const TIMES_LEAST_MAX = 2;
+const TIMES_ALONE_MAX = 2;
 const NEW = 'Weir, new database';
 const RECYCLED = 'Weir, recycled WAL';
 const LEAST = 'least program, recycled WAL';
+const SLICE_COLUMNS = ['p99 by 10 s', 'new WAL files', 'checkpoints'];
 const BESIDE = `, beside ${AGENTS} agents`;
 
 export const tail: Scenario = {
@@ -61,24 +66,27 @@ async function run(context: BenchContext): Promise<Outcome> {
   context.undo(() => least.stop());
   const bare: Targets = { urls: alone.urls.map(() => urlOn(port)), clients: [] };
 
-  const measure = ({ urls, clients }: Targets, perSecond: number) =>
+  const measure = ({ urls, clients }: Targets, perSecond: number, database: Database) =>
     whileClaiming(clients, () =>
-      measureOpenLoop({ urls, secret, perSecond, seconds: context.seconds }, context.signal),
+      measureOpenLoop({ urls, secret, perSecond, seconds: context.seconds, database }, context.signal),
     );
   const onRecycled = async (targets: Targets, rate: number) => {
     await emptyTable(bench.database, 'events, deliveries_live, deliveries_finished');
-    return measure(targets, rate);
+    return measure(targets, rate, bench.database);
   };
   let databases = 0;
   const onNew = async (withAgents: boolean, rate: number) => {
     const directory = join(bench.directory, `new-${databases++}`);
     await mkdir(directory, { mode: 0o711 });
     const fresh = await startWeir({ ...bench, directory, processes: 1, secret, settings: { DATABASE_URL: '' } });
+    const conninfo = `host='${directory}/weir-1/postgres' port=5432 user=weir dbname=weir`;
+    const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-bench' });
     try {
       const targets = await addTargets(fresh, withAgents);
       await delay(READY_SECONDS * 1000, undefined, { signal: context.signal });
-      return await measure(targets, rate);
+      return await measure(targets, rate, database);
     } finally {
+      await database.close();
       await fresh.stop();
       await rm(directory, { recursive: true });
     }
@@ -98,6 +106,10 @@ async function run(context: BenchContext): Promise<Outcome> {
       const window = await contestants[contestant]!(rate);
       windows.push(window);
       context.say(`round ${round} of ${context.rounds}: ${contestant}, ${formatNumber(rate)}/s: ${figuresOf(window)}`);
+      for (const [i, slice] of window.slices.entries())
+        context.say(
+          `  ${(i + 1) * 10} s: ${figuresOf(slice)}, ${slice.newWalFiles} new WAL files, ${slice.checkpoints} checkpoints`,
+        );
     }
   return summarise(all);
 }
@@ -147,34 +159,38 @@ async function whileClaiming<T>(clients: readonly AgentClient[], work: () => Pro
   }
 }
 
-function figuresOf({ p50Ms, p99Ms, p999Ms, maxMs }: OpenLoopWindow): string {
+function figuresOf({ p50Ms, p99Ms, p999Ms, maxMs }: Percentiles): string {
   const [p50, p99, p999, max] = [p50Ms, p99Ms, p999Ms, maxMs].map(formatNumber);
   return `p50 ${p50} ms, p99 ${p99}, p99.9 ${p999}, max ${max}`;
 }
 
 function summarise(all: readonly Series[]): Outcome {
   const named = all.map((series) => ({ ...series, name: `${series.contestant}, ${formatNumber(series.rate)}/s` }));
-  const ratioOf = (rate: number, of: string, to: string, key: 'p99Ms' | 'maxMs'): Ratio => {
+  const ratioOf = (rate: number, of: string, to: string, key: 'p99Ms' | 'maxMs', limit: number) => {
     const values = (contestant: string) =>
       named.find((one) => one.rate === rate && one.contestant === contestant)!.windows.map((window) => window[key]);
     const what = key === 'p99Ms' ? 'p99' : 'max';
-    return { of: `${of}, ${formatNumber(rate)}/s, ${what}`, to, values: ratioByRound(values(of), values(to)) };
+    return { of: `${of}, ${formatNumber(rate)}/s, ${what}`, to, values: ratioByRound(values(of), values(to)), limit };
   };
   const ratios = RATES.flatMap((rate) => [
     ...(['p99Ms', 'maxMs'] as const).flatMap((key) => [
-      ratioOf(rate, NEW, RECYCLED, key),
-      ratioOf(rate, NEW + BESIDE, NEW, key),
+      ratioOf(rate, NEW, RECYCLED, key, TIMES_RECYCLED_MAX),
+      ratioOf(rate, NEW + BESIDE, NEW, key, TIMES_ALONE_MAX),
     ]),
-    ratioOf(rate, NEW, LEAST, 'p99Ms'),
+    ratioOf(rate, NEW, LEAST, 'p99Ms', TIMES_LEAST_MAX),
   ]);
   return {
     tables: [
       {
-        header: ['', 'requests/s', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms'],
+        header: ['', 'requests/s', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms', ...SLICE_COLUMNS],
         rows: named.map(({ name, windows }) => [
           name,
           ...(['perSecond', 'p50Ms', 'p99Ms', 'p999Ms', 'maxMs'] as const).map((key) =>
             formatSpread(windows.map((window) => window[key])),
+          ),
+          formatSpread(windows.flatMap(({ slices }) => slices.map(({ p99Ms }) => p99Ms))),
+          ...(['newWalFiles', 'checkpoints'] as const).map((key) =>
+            formatSpread(windows.map(({ slices }) => slices.reduce((sum, slice) => sum + slice[key], 0))),
           ),
         ]),
       },
@@ -187,6 +203,7 @@ function summarise(all: readonly Series[]): Outcome {
       })),
     ),
     ratios,
+    goals: ratios.map(({ of, to, values, limit }) => below(`${of}, over ${to}:`, values, limit)),
     notes: [
       `Open loop: requests to ${AGENTS} webhooks in turns, latency from the time at which one was due. Weir with 1 process; load generator, Weir and Postgres share the cores.`,
       `A new database is measured ${READY_SECONDS + WARM_UP_SECONDS} s after its start; ${WARM_UP_SECONDS} s of load come before each window.`,

@@ -32,7 +32,11 @@ export interface SenderReport {
   windowMs: number;
   /** Latencies of the 202 answers in the window, of an open loop of those that were due in it, in microseconds. */
   latenciesUs: RecordableHistogram;
+  /** The latencies of an open loop, a histogram for each SLICE_MS of the window in which a request was due. */
+  slicesUs?: (RecordableHistogram | undefined)[];
 }
+
+const SLICE_MS = 10_000;
 
 /** Interval of an open loop: what is due within it is sent at once. */
 const TICK_MS = 1;
@@ -52,6 +56,7 @@ let latenciesUs = newHistogram();
 let windowFromMs = performance.now();
 let windowMs = 0;
 let stopping = false;
+let slicesUs: (RecordableHistogram | undefined)[] = [];
 /** Connections of an open loop without a request; the first has waited longest. */
 const free: ((dueMs: number) => void)[] = [];
 const firstDueMs = performance.now();
@@ -63,6 +68,7 @@ for (let i = 0; i < connections; i++) openConnection();
 parentPort!.on('message', (command: SenderCommand) => {
   if (command === 'measure') {
     latenciesUs = newHistogram();
+    slicesUs = [];
     windowFromMs = performance.now();
     return;
   }
@@ -128,8 +134,14 @@ function sendDue(): void {
 }
 
 function record(fromMs: number): void {
-  if (perSecond !== undefined && fromMs < windowFromMs) return;
-  latenciesUs.record(Math.max(1, Math.round((performance.now() - fromMs) * 1000)));
+  const us = Math.max(1, Math.round((performance.now() - fromMs) * 1000));
+  if (perSecond !== undefined) {
+    if (fromMs < windowFromMs) return;
+    const slice = Math.floor((fromMs - windowFromMs) / SLICE_MS);
+    slicesUs[slice] ??= newHistogram();
+    slicesUs[slice].record(us);
+  }
+  latenciesUs.record(us);
 }
 
 /** The status of a complete answer, null if bytes are missing. */
@@ -142,7 +154,7 @@ function statusOf(answer: string): string | null {
 
 function reportAtEnd(): void {
   if (!stopping || open.size > 0) return;
-  const report: SenderReport = { statuses, errors, windowMs, latenciesUs };
+  const report: SenderReport = { statuses, errors, windowMs, latenciesUs, slicesUs };
   parentPort!.postMessage(report);
   parentPort!.close();
 }

@@ -1,12 +1,14 @@
-/** Times pages, API calls and claims one after another: wall time, and the processor time of Weir and Postgres. */
+/** Times pages, API calls and claims one after another, and a rest: wall time, and the processor time of Weir and Postgres. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../../server/base/command/io.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import type { AgentClient } from './agent.ts';
-import { postgresPids } from './database.ts';
-import type { Measure, Table } from './outcome.ts';
-import { formatSpread, spreadOf } from './stats.ts';
-import { ownUs } from './window.ts';
+import { type BenchDatabase, postgresPids } from './database.ts';
+import { below, type Goal, type Measure, type Table } from './outcome.ts';
+import { formatNumber, formatSpread, spreadOf } from './stats.ts';
+import type { RunningWeir } from './weir.ts';
+import { ownUs, totalUs } from './window.ts';
 
 interface Looked {
   ms: number;
@@ -73,11 +75,15 @@ function valuesOf(looks: readonly Looked[], of: keyof Looked): number[] {
   return looks.map((look) => look[of]);
 }
 
-/** @param shown the name of a look as the report has it */
+/**
+ * @param shown the name of a look as the report has it
+ * @param belowMs goal of the median of the wall time
+ */
 export function reportLooks(
   timed: ReadonlyMap<string, Looked[]>,
   shown: (name: string) => string,
-): { table: Table; measures: Measure[] } {
+  belowMs: number,
+): { table: Table; measures: Measure[]; goals: Goal[] } {
   const columns = ['ms', 'postgresMs', 'weirMs'] as const;
   return {
     table: {
@@ -88,6 +94,7 @@ export function reportLooks(
       ]),
     },
     measures: [...timed].map(([name, looks]) => ({ name: shown(name), unit: 'ms', values: valuesOf(looks, 'ms') })),
+    goals: [...timed].map(([name, looks]) => below(`${shown(name)}, p50:`, valuesOf(looks, 'ms'), belowMs, 'ms')),
   };
 }
 
@@ -115,4 +122,33 @@ export function placesOf(webhookId: string, agentIds: readonly string[]): string
     ...agentIds.flatMap((id) => [`/agents/${id}`, `/deliveries?agent_id=${id}`]),
     ...[...calls, ...lists, 'webhooks?limit=200', 'agents?limit=200', 'events'].map((path) => `/api/v1/${path}`),
   ];
+}
+
+/**
+ * Processor time of servers without requests, in milliseconds of a core.
+ * @param ms how long
+ */
+export async function measureRest(
+  servers: readonly { name: string; bench: BenchDatabase; weir: RunningWeir }[],
+  ms: number,
+  signal: AbortSignal,
+): Promise<Table> {
+  const read = () =>
+    Promise.all(
+      servers.map(async ({ bench, weir }) => [
+        readProcessor(weir.processes, []),
+        readProcessor([weir.pid], []),
+        readProcessor([], await postgresPids(bench.database)),
+      ]),
+    );
+  const before = await read();
+  await delay(ms, undefined, { signal });
+  const after = await read();
+  return {
+    header: [`${ms / 1_000} s without requests, CPU in ms`, 'process', 'primary', 'Postgres'],
+    rows: servers.map(({ name }, i) => [
+      name,
+      ...before[i]!.map((from, part) => formatNumber(totalUs({ us: timeBetween(from, after[i]![part]!) }) / 1_000)),
+    ]),
+  };
 }

@@ -1,4 +1,5 @@
-/** Types of a scenario and of its results. */
+/** Types of a scenario and of its results, and its goals. */
+import { spreadOf } from './stats.ts';
 
 /** One quantity of one contestant, with one value per round. */
 export interface Measure {
@@ -14,6 +15,25 @@ export interface Ratio {
   values: number[];
 }
 
+/** A target, judged by the median. */
+export interface Goal {
+  what: string;
+  value: number;
+  unit: string;
+  atLeast?: number;
+  below?: number;
+}
+
+/** A goal for the median of the values. */
+export function below(what: string, values: readonly number[], limit: number, unit = ''): Goal {
+  return { what, value: spreadOf(values).median, unit, below: limit };
+}
+
+/** A goal for the median of the values. */
+export function atLeast(what: string, values: readonly number[], limit: number, unit = ''): Goal {
+  return { what, value: spreadOf(values).median, unit, atLeast: limit };
+}
+
 /** A table for the terminal and the README. */
 export interface Table {
   header: string[];
@@ -24,6 +44,9 @@ export interface Outcome {
   tables: Table[];
   measures: Measure[];
   ratios: Ratio[];
+  /** The tables already contain the ratios, so the report adds no table for them. */
+  ratiosInTables?: true;
+  goals: Goal[];
   /** How the run was measured, one sentence each. */
   notes: string[];
   /** Reasons why the run is invalid (a response other than 2xx, a missing row), one sentence each. */

@@ -6,10 +6,10 @@ import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
 import { type Consumer, startConsumer } from './consumer.ts';
 import type { BenchDatabase } from './database.ts';
-import type { BenchContext, Measure, Ratio, Table } from './outcome.ts';
+import { atLeast, type BenchContext, below, type Measure, type Ratio, type Table } from './outcome.ts';
 import { settle, storeOf } from './peer-receivers.ts';
 import type { BenchRedis } from './redis.ts';
-import { formatNumber, formatSpread, percentile, ratioByRound } from './stats.ts';
+import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './stats.ts';
 import { ownUs } from './window.ts';
 
 /** Processor time of a job in microseconds: of the consumers, of Weir, and of Postgres or Redis. */
@@ -39,6 +39,9 @@ const WARM_UP_MS = 500;
 const LOOK_MS = 20;
 const PACED = { perSecond: 100, concurrency: 10, warmUpSeconds: 1 };
 const PEERS: readonly QueueName[] = ['graphile-worker', 'graphile-worker, batches', 'pg-boss', 'BullMQ'];
+/** By default pg-boss fetches one job every two seconds. */
+const DEFAULT_PEERS: readonly QueueName[] = ['graphile-worker', 'BullMQ'];
+const TIMES_BATCHES = 2.5;
 
 interface Parts {
   bench: BenchDatabase;
@@ -61,6 +64,7 @@ function nameOf({ queue, concurrency, consumers }: Cell): string {
   return `${queue}, concurrency ${concurrency}${consumers === 1 ? '' : `, ${consumers} consumers`}`;
 }
 
+const isAlike = (one: Cell, other: Cell) => one.concurrency === other.concurrency && one.consumers === other.consumers;
 const isWeir = (queue: QueueName) => ['agent.run', 'plain HTTP', 'MCP'].includes(queue);
 
 /** Fills the queue, and drains it until it is empty or the window ends. */
@@ -149,17 +153,36 @@ const usOf = ({ us }: Cell, part: Part) => us.map((one) => one[part]);
 const allUs = ({ us }: Cell) => us.map((one) => parts.reduce((sum, part) => sum + one[part], 0));
 
 export function summariseConsumers(cells: readonly Cell[], latencies: readonly Latency[]) {
-  const ratios = cells
+  const compared = cells
     .filter(({ queue }) => queue === 'agent.run')
-    .flatMap((weir) => {
-      const peers = cells.filter(({ queue, concurrency, consumers }) => {
-        return PEERS.includes(queue) && concurrency === weir.concurrency && consumers === weir.consumers;
-      });
-      return peers.flatMap((to): Ratio[] => [
-        { of: `${nameOf(weir)}, jobs/s`, to: to.queue, values: ratioByRound(weir.perSecond, to.perSecond) },
-        { of: `${nameOf(weir)}, CPU`, to: to.queue, values: ratioByRound(allUs(weir), allUs(to)) },
-      ]);
-    });
+    .map((weir) => ({ weir, peers: cells.filter((cell) => PEERS.includes(cell.queue) && isAlike(cell, weir)) }));
+  const ratios = compared.flatMap(({ weir, peers }) =>
+    peers.flatMap((to): Ratio[] => [
+      { of: `${nameOf(weir)}, jobs/s`, to: to.queue, values: ratioByRound(weir.perSecond, to.perSecond) },
+      { of: `${nameOf(weir)}, CPU`, to: to.queue, values: ratioByRound(allUs(weir), allUs(to)) },
+    ]),
+  );
+  const goals = compared.flatMap(({ weir, peers }) => {
+    const byDefault = peers.filter(({ queue }) => DEFAULT_PEERS.includes(queue));
+    if (byDefault.length === 0) return [];
+    const rate = Math.max(...byDefault.map(({ perSecond }) => spreadOf(perSecond).median));
+    const us = Math.min(...byDefault.map((cell) => spreadOf(allUs(cell)).median));
+    const batches = peers.find(({ queue }) => queue === 'graphile-worker, batches')!;
+    const [name, cpu] = [nameOf(weir), allUs(weir)];
+    return [
+      atLeast(
+        `jobs/s, ${name} over the best peer at its defaults:`,
+        weir.perSecond.map((one) => one / rate),
+        1,
+      ),
+      below(
+        `CPU a job, ${name} over the best peer at its defaults:`,
+        cpu.map((one) => one / us),
+        1,
+      ),
+      below(`CPU a job, ${name} over graphile-worker in batches:`, ratioByRound(cpu, allUs(batches)), TIMES_BATCHES),
+    ];
+  });
   const tables: Table[] = [
     {
       header: ['consuming', 'jobs/s', 'client, us', 'Weir, us', 'Postgres or Redis, us', 'all, us'],
@@ -185,5 +208,5 @@ export function summariseConsumers(cells: readonly Cell[], latencies: readonly L
       { name: `${queue}: p95 from commit`, unit: 'ms', values: p95Ms },
     ]),
   ];
-  return { tables, measures, ratios };
+  return { tables, measures, ratios, goals };
 }

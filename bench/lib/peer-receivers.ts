@@ -6,9 +6,9 @@ import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
 import { BARE, type Contestant, startBare, startPeer, urlOn, WEIR_1, WEIR_2 } from './contestants.ts';
 import type { BenchDatabase } from './database.ts';
-import type { BenchContext } from './outcome.ts';
+import { atLeast, type BenchContext } from './outcome.ts';
 import type { BenchRedis } from './redis.ts';
-import { formatNumber, formatSpread, ratioByRound } from './stats.ts';
+import { formatNumber, formatSpread, ratioByRound, spreadOf } from './stats.ts';
 import type { RunningWeir, Webhook } from './weir.ts';
 import {
   emptiedTables,
@@ -27,6 +27,7 @@ interface Receiver extends Contestant {
 
 const WEIR_AGENT = `${WEIR_2}, an agent`;
 const CONNECTIONS = 256;
+const TIMES_PEER = 6;
 
 interface Parts {
   bench: BenchDatabase;
@@ -88,6 +89,8 @@ export function summariseReceivers(receivers: readonly Receiver[]) {
       values: ratioByRound(rates(of(weir)), rates(to)),
     })),
   );
+  const best = Math.max(...peers.map((peer) => spreadOf(rates(peer)).median));
+  const overBest = rates(of(WEIR_2)).map((rate) => rate / best);
   return {
     table: {
       header: ['receiving, 256 connections', 'requests/s', 'p50 ms', 'p99 ms', 'own CPU, us', 'store, us', 'all, us'],
@@ -103,6 +106,7 @@ export function summariseReceivers(receivers: readonly Receiver[]) {
     },
     measures: receivers.flatMap(({ name, windows }) => measuresOf(name, windows)),
     ratios,
+    goals: peers.length === 0 ? [] : [atLeast(`requests/s, ${WEIR_2} over the best of Fastify:`, overBest, TIMES_PEER)],
     faults: receivers.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
   };
 }

@@ -2,8 +2,8 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Machine } from './machine.ts';
-import type { Outcome, Scenario, Table } from './outcome.ts';
-import { formatSpread, spreadOf } from './stats.ts';
+import type { Goal, Outcome, Scenario, Table } from './outcome.ts';
+import { formatNumber, formatSpread, spreadOf } from './stats.ts';
 
 /** Conditions of a run. */
 interface Conditions {
@@ -28,11 +28,22 @@ export function renderReport(
       'even when other load on the machine changes the absolute figures.',
     ...outcome.tables.map(renderTable),
   ];
-  if (outcome.ratios.length > 0)
+  if (outcome.ratios.length > 0 && !outcome.ratiosInTables)
     parts.push(
       renderTable({
         header: ['ratio', 'to', 'times'],
         rows: outcome.ratios.map(({ of, to, values }) => [of, to, formatSpread(values)]),
+      }),
+    );
+  if (outcome.goals.length > 0)
+    parts.push(
+      renderTable({
+        header: ['goal', 'measured', ''],
+        rows: outcome.goals.map((goal) => [
+          `${goal.what} ${limitOf(goal)}`,
+          `${formatNumber(goal.value)} ${goal.unit}`.trimEnd(),
+          isMet(goal) ? 'met' : 'missed',
+        ]),
       }),
     );
   if (outcome.notes.length > 0) parts.push(outcome.notes.map((note) => `- ${note}`).join('\n'));
@@ -51,6 +62,14 @@ export function renderTable({ header, rows }: Table): string {
   return [line(header), rule, ...rows.map(line)].join('\n');
 }
 
+export function isMet({ value, atLeast, below }: Goal): boolean {
+  return (atLeast === undefined || value >= atLeast) && (below === undefined || value < below);
+}
+
+function limitOf({ atLeast, below, unit }: Goal): string {
+  return `${atLeast === undefined ? `below ${below}` : `at least ${atLeast}`} ${unit}`.trimEnd();
+}
+
 /** The record of one run; `low` and `high` are the lowest and the highest round. */
 export function recordOf(
   scenario: Scenario,
@@ -66,6 +85,7 @@ export function recordOf(
     runs: rounds,
     results: outcome.measures.map(({ name, unit, values }) => ({ name, ...rounded(values), unit })),
     ratios: outcome.ratios.map(({ of, to, values }) => ({ of, to, ...rounded(values) })),
+    goals: outcome.goals.map((goal) => ({ ...goal, value: fourDigits(goal.value), met: isMet(goal) })),
     ...(outcome.faults.length > 0 ? { faults: outcome.faults } : {}),
   };
 }

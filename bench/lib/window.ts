@@ -115,7 +115,7 @@ export function ownUs({ eventLoop, signatures, other }: Omit<ProcessorTime, 'pos
   return eventLoop + signatures + other;
 }
 
-/** Processor time per answer, including that of Postgres. */
-export function totalUs({ us }: Window): number {
+/** Processor time, including that of Postgres. */
+export function totalUs({ us }: Pick<Window, 'us'>): number {
   return ownUs(us) + us.postgres;
 }

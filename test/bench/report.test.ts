@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Outcome, Scenario } from '../../bench/lib/outcome.ts';
-import { keepRecord, recordOf, renderReport, renderTable } from '../../bench/lib/report.ts';
+import type { Goal, Outcome, Scenario } from '../../bench/lib/outcome.ts';
+import { isMet, keepRecord, recordOf, renderReport, renderTable } from '../../bench/lib/report.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
 const machine = { cpu: 'a chip', cores: 2, memory: '8 GiB', node: 'v20.0.0', kernel: '6.1', commit: 'abc1234' };
@@ -11,6 +11,7 @@ const outcome: Outcome = {
   tables: [{ header: ['who', 'requests/s'], rows: [['Weir', '20']] }],
   measures: [{ name: 'Weir', unit: 'requests/s', values: [10, 30, 20] }],
   ratios: [{ of: 'Weir', to: 'bare', values: [0.5, 0.4, 0.6] }],
+  goals: [{ what: 'p99', value: 61, unit: 'ms', below: 60 }],
   notes: ['measured at night'],
   faults: [],
 };
@@ -30,9 +31,26 @@ test('a table is aligned, and is Markdown for the README', () => {
   ]);
 });
 
-test('the report contains the machine, the ratios and the method', () => {
+test.each([
+  [{ value: 0.45, atLeast: 0.45 }, true],
+  [{ value: 0.449, atLeast: 0.45 }, false],
+  [{ value: 59.9, below: 60 }, true],
+  [{ value: 60, below: 60 }, false],
+])('the goal %o is met: %s', (limits, met) => {
+  expect(isMet({ what: 'it', unit: '', ...limits } as Goal)).toBe(met);
+});
+
+test('the report contains the machine, the missed goals and the method', () => {
   const report = renderReport(scenario, outcome, machine, conditions);
-  for (const text of ['a chip', 'abc1234', 'load 0.3', '0.5 (0.4 to 0.6)', 'measured at night'])
+  for (const text of [
+    'a chip',
+    'abc1234',
+    'load 0.3',
+    '0.5 (0.4 to 0.6)',
+    'p99 below 60 ms',
+    'missed',
+    'measured at night',
+  ])
     expect(report).toContain(text);
   expect(report).not.toContain('invalid');
 });
@@ -59,5 +77,6 @@ test('each run adds one line to the record of its scenario', () => {
     runs: 3,
     results: [{ name: 'Weir', median: 20, low: 10, high: 30, unit: 'requests/s' }],
     ratios: [{ of: 'Weir', to: 'bare', median: 0.5, low: 0.4, high: 0.6 }],
+    goals: [{ what: 'p99', value: 61, unit: 'ms', below: 60, met: false }],
   });
 });
