@@ -4,7 +4,6 @@
  *
  *     each round:  home | two cells | four cells     one load generator a server, one Weir with one process
  */
-import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
@@ -13,7 +12,7 @@ import type { Database } from '../server/store/connect/pool.ts';
 import { openBenchDatabase, postgresPids, settledRows } from './lib/database.ts';
 import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { startWeir, type Webhook } from './lib/weir.ts';
+import { openWeir, type Webhook } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
 
 /** Connections of each load generator. */
@@ -52,10 +51,8 @@ interface Contestant {
 
 async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
-  const home = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ ...home, processes: 1, secret });
-  context.undo(() => weir.stop());
+  const home = await openWeir(context);
+  const { secret, weir } = home;
   const script = join(home.directory, 'one.lua');
   writeScript(script, signedRequest(secret, benchBody(BODY_BYTES)));
   const atHome = { database: home.database, webhook: { id: weir.url.split('/').at(-1)!, url: weir.url } };

@@ -130,24 +130,13 @@ async function run(context: BenchContext): Promise<Outcome> {
 
 const FILES = ['package.json', 'package-lock.json'];
 
-interface Lock {
-  packages: Record<string, { version: string }>;
-}
-
-interface PeerPackages {
-  /** Version of a package. */
-  version(name: string): string;
-  /** Why they are not installed; null: they are. */
-  reason: string | null;
-}
-
-/** Installs them beside the built contestants, unless that was done from the same lock file. */
-function installPeers(say: (line: string) => void): PeerPackages {
+/** Installs them beside the built contestants, unless that was done from the same lock file. `reason`: why not; null: they are installed. */
+function installPeers(say: BenchContext['say']): { version: (name: string) => string; reason: string | null } {
   const source = join(projectRoot, 'bench/peers');
   // The chunks that the built contestants share are in dist/bench too.
   const folder = join(projectRoot, 'dist/bench');
   const lock = readFileSync(join(source, 'package-lock.json'), 'utf8');
-  const { packages } = JSON.parse(lock) as Lock;
+  const { packages } = JSON.parse(lock) as { packages: Record<string, { version: string }> };
   const version = (name: string) => packages[`node_modules/${name}`]!.version;
   const copied = join(folder, 'node_modules/.lock-of-peers.json');
   if (existsSync(copied) && readFileSync(copied, 'utf8') === lock) return { version, reason: null };

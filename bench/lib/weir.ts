@@ -16,26 +16,20 @@ export interface Webhook {
   url: string;
 }
 
-interface BenchAgent {
-  id: string;
-  credential: string;
-}
-
 /**
  * Starts Weir on a shared database. Settings from the environment apply (THREADS=2 npm run bench ...), except for the
  * database and the addresses.
  */
-export async function startWeir(options: {
-  directory: string;
-  conninfo: string;
-  secretsKey: string;
-  processes: number;
-  secret: string;
-  /** NODE_OPTIONS of Weir's processes. */
-  nodeOptions?: string;
-  /** More settings. */
-  settings?: Readonly<Record<string, string>>;
-}) {
+export async function startWeir(
+  options: Omit<BenchDatabase, 'database'> & {
+    processes: number;
+    secret: string;
+    /** NODE_OPTIONS of Weir's processes. */
+    nodeOptions?: string;
+    /** More settings. */
+    settings?: Readonly<Record<string, string>>;
+  },
+) {
   const { conninfo, secretsKey, processes, secret, nodeOptions, settings } = options;
   const directory = join(options.directory, `weir-${processes}`);
   mkdirSync(directory);
@@ -75,7 +69,7 @@ export async function startWeir(options: {
   const addCell = (file: string) => command('cell', 'add', '--database-file', file);
   /** Adds an agent that is subscribed to these webhooks. */
   const addAgent = (webhookIds: readonly string[]) =>
-    command<BenchAgent>(
+    command<{ id: string; credential: string }>(
       'agent',
       'add',
       '--name',
@@ -111,8 +105,8 @@ export async function startWeir(options: {
   }
 }
 
-/** Starts Weir with one process on its own database, for scenarios without another contestant; `context.undo` removes both. */
-export async function openWeir(context: BenchContext): Promise<BenchDatabase & { weir: RunningWeir; secret: string }> {
+/** Starts Weir with one process on its own database; `context.undo` removes both. */
+export async function openWeir(context: BenchContext) {
   const opened = await openBenchDatabase(context);
   const secret = randomBytes(24).toString('base64url');
   const weir = await startWeir({ ...opened, processes: 1, secret });

@@ -13,19 +13,6 @@ export interface WrkWindow {
   socketErrors: number;
   p50Ms: number;
   p99Ms: number;
-  /** The longest answer. */
-  maxMs: number;
-}
-
-/** wrk's raw figures. */
-interface Summary {
-  requests: number;
-  microseconds: number;
-  status: number;
-  socket: number;
-  p50: number;
-  p99: number;
-  max: number;
 }
 
 const TIMEOUT_SECONDS = 10;
@@ -57,6 +44,7 @@ export function writeScript(path: string, { headers, body }: BenchRequest, paths
     '  return head .. paths[place] .. tail',
     'end',
   ];
+  // wrk counts every status above 399 as an error.
   const lines = [
     'wrk.method = "POST"',
     `wrk.body = [==[${body}]==]`,
@@ -64,29 +52,20 @@ export function writeScript(path: string, { headers, body }: BenchRequest, paths
     ...(paths.length > 0 ? inTurns : []),
     'function done(summary, latency)',
     '  local e = summary.errors',
-    `  io.write(string.format('${MARK}{"requests":%d,"microseconds":%d,"status":%d,"socket":%d,"p50":%d,"p99":%d,"max":%d}\\n',`,
-    '    summary.requests, summary.duration, e.status, e.connect + e.read + e.write + e.timeout,',
-    '    latency:percentile(50), latency:percentile(99), latency.max))',
+    `  io.write('${MARK}', string.format('{"requestsPerSecond":%f,"answers2xx":%d,"answersOther":%d,"socketErrors":%d,',`,
+    '    summary.requests * 1e6 / summary.duration, summary.requests - e.status, e.status,',
+    '    e.connect + e.read + e.write + e.timeout))',
+    `  io.write(string.format('"p50Ms":%f,"p99Ms":%f}\\n', latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))`,
     'end',
   ];
   writeFileSync(path, `${lines.join('\n')}\n`);
 }
 
-/** Parses the last line of the script's output. Throws CommandError when it is missing. */
+/** The figures that the script printed last. Throws CommandError when they are missing. */
 export function parseWrk(output: string): WrkWindow {
   const line = output.split('\n').find((text) => text.startsWith(MARK));
   if (line === undefined) throw new CommandError(`wrk ended without figures:\n${output}`);
-  const { requests, microseconds, status, socket, p50, p99, max } = JSON.parse(line.slice(MARK.length)) as Summary;
-  return {
-    requestsPerSecond: (requests * 1e6) / microseconds,
-    // wrk counts every status above 399 as an error.
-    answers2xx: requests - status,
-    answersOther: status,
-    socketErrors: socket,
-    p50Ms: p50 / 1000,
-    p99Ms: p99 / 1000,
-    maxMs: max / 1000,
-  };
+  return JSON.parse(line.slice(MARK.length)) as WrkWindow;
 }
 
 /**
