@@ -9,8 +9,12 @@ export const advisoryLocks = {
   audit: 7_236_452,
   /** Changes to the set of administrators. */
   administrators: 7_236_453,
-  /** Changes to agents and their subscriptions: names of active agents are unique, and two changes could deadlock. */
+  /**
+   * Changes to agents and their subscriptions. Names of active agents are unique; and two changes of subscriptions, by webhook and by
+   * agent, lock rows in different orders and could deadlock.
+   */
   agents: 7_236_454,
+  /** Writes to the ring of rejections, so that its limits are exact and writers cannot deadlock. */
   rejections: 7_236_455,
   /** Archiving an old partition, until it is dropped: one machine at a time. */
   archive: 7_236_459,
@@ -18,6 +22,7 @@ export const advisoryLocks = {
   maintenance: 7_236_460,
   /** Running jobs: one machine at a time. */
   jobs: 7_236_461,
+  /** Copies of configuration to a cell, taken in the cell: an older state must not follow a newer one. */
   copies: 7_236_467,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
@@ -27,7 +32,10 @@ export const advisoryLocks = {
   issues: 7_236_468,
 } as const;
 
-/** Runs the work unless another machine has this lock, which ends with the session of a machine that is cut off. */
+/**
+ * Runs the work unless another machine has this lock. The lock belongs to an open transaction, which holds no snapshot: the lock of a
+ * machine that is cut off ends with its session.
+ */
 export async function unlessElsewhere(
   database: Pick<Database, 'transaction'>,
   lock: number,

@@ -15,9 +15,10 @@ export class Changes {
   }
 
   /**
-   * Runs `work`, copies its change to the cells that answer, and waits for the confirmations. Rejects with DatabaseUnavailable, before `work`.
+   * Runs `work`, copies its change to the cells that answer, and waits for the confirmations. Rejects with DatabaseUnavailable, before
+   * `work` runs, when they could not be received.
    * @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`.
-   * @param changed false for a result that means that nothing changed.
+   * @param changed returns false for a result that means that nothing changed: then no notification is awaited.
    */
   announced<T>(payload: string, work: () => Promise<T>, changed: (result: T) => boolean = () => true): Promise<T> {
     let applied = 0;

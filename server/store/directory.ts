@@ -1,4 +1,7 @@
-/** Cache of one small table for the hot path, kept current by LISTEN/NOTIFY. Without a heartbeat of the primary, rows are rechecked before use. */
+/**
+ * In-memory cache of one small table for the hot path: a cached row needs no query. LISTEN/NOTIFY keeps the cache current
+ * (see connect/listen.ts). A process that got no heartbeat from its primary for a second rechecks rows before use.
+ */
 import { isUuid } from './ids.ts';
 
 /** Reads the rows with these ids (null: the newest rows), at most `rowsMax`; unknown ids are omitted. Rejects on failure. */
@@ -46,7 +49,8 @@ export class Directory<Row extends { readonly id: string }> {
   #unansweredAtMs: number | null = null;
 
   /**
-   * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed
+   * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed. A
+   * change that was not announced to this process is then not applied.
    * @param readIds for `readAhead`: ids joined by commas, those that are needed first at the beginning
    */
   constructor(
@@ -71,7 +75,10 @@ export class Directory<Row extends { readonly id: string }> {
     else for (const row of unchanged) this.#keep(row.id, row);
   }
 
-  /** Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups do not wait for it. Rejects on failure. */
+  /**
+   * Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups of rows that are not in memory do not wait for
+   * it. Rejects on failure.
+   */
   async readAhead(): Promise<void> {
     if (this.#rows.size < PRELOADED_MAX) return;
     const ids = await this.#readIds(ROWS_MAX);
@@ -101,7 +108,8 @@ export class Directory<Row extends { readonly id: string }> {
   }
 
   /**
-   * Returns the current row, or null if it does not exist; a promise if a query is needed, which resolves to undefined if the query fails.
+   * Returns the current row, or null if it does not exist. Returns a promise if a query is needed; it resolves to undefined if the query
+   * fails.
    * @param id a UUID in lower case; for any other text no row exists.
    */
   find(id: string, nowMs: number): Row | null | Promise<Row | null | undefined> {
@@ -118,6 +126,7 @@ export class Directory<Row extends { readonly id: string }> {
     return this.#load(id).catch(() => undefined);
   }
 
+  /** Marks a row as changed and reads it again. Resolves when the new state is cached. */
   async invalidate(id: string): Promise<void> {
     for (const { changed } of this.#preloads) changed.add(id);
     const entry = this.#rows.get(id);

@@ -49,6 +49,7 @@ export function isUuid(text: string): boolean {
 /** The clocks of two machines differ by less: the time in an id is that of the machine that received the event. */
 export const CLOCKS_APART_MS = 600_000;
 
+/** Unix milliseconds encoded in a UUIDv7. */
 export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
 }

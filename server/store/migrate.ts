@@ -53,7 +53,10 @@ export interface MigrateOptions {
   lockTries?: typeof LOCK_TRIES;
 }
 
-/** Migrates the schema to this release. Returns the names of the applied migrations. Of concurrent callers, the first one migrates. */
+/**
+ * Migrates the schema to this release. Returns the names of the applied migrations. Safe to run concurrently: the first caller
+ * migrates, the others wait for it. Throws if the database is too old for this release, or newer and not compatible with it.
+ */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
   const { lockTries: { waitMs, pauseMs } = LOCK_TRIES, stopping, onBlocked } = options;
   const untilMs = performance.now() + TIMEOUT_MS;
@@ -173,8 +176,8 @@ export function versionProblem(
 }
 
 /**
- * Names of missing migrations.
- * @param files of the running build: an upgrade may replace the files on disk while the process runs
+ * Returns the names of migrations that are not applied; all of them if the database was never migrated.
+ * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
  */
 export async function pendingMigrations(database: Queries, files = migrationFiles()): Promise<string[]> {
   const applied = await appliedVersions(database);

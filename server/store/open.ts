@@ -12,6 +12,7 @@ import { SERVING_ROLE } from './embedded/serving-role.ts';
 import { type Applied, appliedVersions, describeBlocked, migrate, migrationFiles, versionProblem } from './migrate.ts';
 import { requireFit } from './server-checks.ts';
 
+/** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}
 
 export interface OpenedDatabase {
@@ -19,6 +20,7 @@ export interface OpenedDatabase {
   /** Connection string of the serving processes, which have a role of their own on an embedded server. */
   servingConninfo: string;
   database: DatabasePool;
+  /** Names of the migrations that were applied. */
   migrated: string[];
   /** Restarts an embedded server that was killed. Does nothing while it runs, and for an external server. */
   revive(): Promise<void>;
@@ -49,12 +51,19 @@ export function embeddedConnections(settings: Settings): number {
 type Report = (line: string) => void;
 
 interface AttachOptions {
-  /** Join a running embedded server that has fewer connections than the settings may open: WORKERS of a command may differ from the server's. */
+  /**
+   * Join a running embedded server that has fewer connections than the settings may open. For commands, whose WORKERS may differ from the
+   * server's.
+   */
   joinSmaller: boolean;
+  /** Ends the wait for another process that starts or stops the embedded server, with a LockError. */
   stopping?: AbortSignal;
 }
 
-/** Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError. */
+/**
+ * Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError.
+ * @param log progress of the embedded server, for users.
+ */
 export function openMigrated(settings: Settings, log: Report, options: AttachOptions): Promise<OpenedDatabase> {
   return openPrepared(settings, log, options, async (database) => {
     await requireFit(database);

@@ -59,6 +59,7 @@ export async function checkFit(
   );
 }
 
+/** Throws OperatorError. */
 export async function requireFit(database: DatabasePool): Promise<void> {
   const found = await checkFit(database, await readServer(database));
   if (found !== null) throw new OperatorError(found.finding, found.fix!);
@@ -98,6 +99,7 @@ export function checkWritable({ standby, read_only, may_create }: ServerFacts): 
   );
 }
 
+/** The durability that a 202 promises depends on these settings. Weir turns synchronous_commit on where it is off. */
 export function checkDurability(facts: ServerFacts): Finding {
   const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
   const off = settings.filter((setting) => facts[setting] === 'off');

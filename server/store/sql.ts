@@ -12,8 +12,8 @@ export function isoColumn(column: string): string {
 }
 
 /**
- * The select list of a resource: the members of its schema, of the table `alias`; times become ISO text.
- * @param computed SQL of other members
+ * The select list of a resource: the members of its schema, which are columns of the table `alias`. Times become ISO text.
+ * @param computed SQL expressions of the members that are not columns, or not in the same form
  */
 export function selectList<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
@@ -54,6 +54,7 @@ export function columnsOf<Row extends object>(rows: readonly Row[], ...names: (k
 export class Placeholders {
   readonly values: unknown[] = [];
 
+  /** Adds the value; returns its placeholder. */
   of(value: unknown, type: string): string {
     return `$${this.values.push(value)}::${type}`;
   }

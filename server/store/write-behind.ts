@@ -92,7 +92,10 @@ export class WriteBehind<Value = number> {
     } else other.value = this.#merge(other.value!, value);
   }
 
-  /** Waits for a write in progress, then writes the collected values without pauses. After an error, those that were not written are kept. */
+  /**
+   * Waits for a write in progress, then writes the collected values, VALUES_MAX at a time, without pauses. After an error, the values that
+   * were not written are kept for the next flush.
+   */
   async flush(): Promise<void> {
     this.#waiting++;
     this.#endPause();

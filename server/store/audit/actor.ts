@@ -11,6 +11,10 @@ export interface Actor extends z.output<typeof actorSchema> {
   confirm?: (query: Query) => Promise<void>;
 }
 
+/**
+ * The actor for commands run on this machine.
+ * @param name of the operating-system user
+ */
 export function commandActor(name = systemName()): Actor {
   return { kind: 'command', id: null, name, token_id: null, address: null, request_id: null };
 }

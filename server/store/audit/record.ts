@@ -28,6 +28,7 @@ export type AuditKind = (typeof auditKinds)[number];
 
 /** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
 export interface AuditRecord {
+  /** E.g. `webhook.create`. */
   action: `${AuditKind}.${string}`;
   target: z.output<typeof targetSchema>;
   before?: object | null;

@@ -17,7 +17,8 @@ const PAGE_ENTRIES = 500;
 
 /**
  * Reads every entry once, a page at a time. Rejects with DatabaseUnavailable.
- * @param knownHead hex hash that the chain must contain. Only this detects a truncated chain or one recomputed as a whole.
+ * @param knownHead hex hash of an entry that was once the head; the chain must contain it. Only this detects a truncated chain or
+ * one recomputed as a whole.
  */
 export function verifyAudit(database: Database, knownHead: string | null): Promise<AuditVerdict> {
   return walk(database, { number: 0, hash: NO_HASH }, knownHead);
@@ -74,6 +75,7 @@ interface ChainRow {
   previousHash: Buffer;
 }
 
+/** Reads entries after number `after`, oldest first. */
 function readChain(database: Database, after: number, limit: number): Promise<ChainRow[]> {
   return database.query<ChainRow>({
     text: `

@@ -23,6 +23,7 @@ export interface CellAddress {
   tables: string;
   /** The node that has a cell on Citus; null: the cell is not on Citus. */
   node: CitusNode | null;
+  /** Why it is not known where the cell is. */
   fault: string | null;
 }
 

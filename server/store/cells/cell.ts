@@ -101,10 +101,12 @@ export class Cell extends CellTrouble implements CellDatabase {
     return this.#isCurrent === false;
   }
 
+  /** When it was added, Unix milliseconds. */
   get sinceMs(): number {
     return this.#row?.createdAtMs ?? 0;
   }
 
+  /** Whether this object is of that cell, with that connection. */
   isOf({ id }: CellRow, { conninfo, fault }: CellAddress): boolean {
     return this.#row?.id === id && conninfo === this.conninfo && fault === this.address.fault;
   }
@@ -114,6 +116,7 @@ export class Cell extends CellTrouble implements CellDatabase {
     this.#mark = row.mark;
   }
 
+  /** Finds out whether the cell can be used. */
   async check(): Promise<void> {
     // A cell that is being added has no schema yet, and is not used.
     if (this.number === 0 || this.conninfo === '' || this.state === 'adding') return;

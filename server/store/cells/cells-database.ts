@@ -21,13 +21,18 @@ export interface CellList {
   load(): Promise<void>;
   /** False before the cells were read for the first time. */
   readonly known: boolean;
+  /** All cells, home first. */
   all(): readonly CellDatabase[];
+  /** The cell of an event or a delivery. */
   of(id: string): CellDatabase;
   /** Rejects (as a thrown DatabaseUnavailable) when there is no such cell. */
   numbered(number: number): CellDatabase;
 }
 
-/** A transaction over several cells is one in each, committed one after the other, home last: a crash may leave work that home does not know. */
+/**
+ * A transaction over several cells is one transaction in each, opened at its first statement there. They are committed one after the other,
+ * home last: what a crash in between leaves behind is done in a cell, and not recorded at home.
+ */
 export class CellsDatabase implements Database {
   readonly #home: Database;
   readonly #cells: CellList;

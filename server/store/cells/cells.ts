@@ -11,10 +11,12 @@ import { addressOf, type HomeAddress } from './address.ts';
 import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
+/** How often a process checks that a cell answers, and is still the same database. */
 const CHECK_EVERY_MS = 1_000;
 
 interface CellsParts extends CellParts {
   home: Database;
+  /** Connection string of home. */
   conninfo: string;
 }
 
@@ -169,14 +171,20 @@ export interface CellMigrations {
 
 const ANSWERS_MS = 3_000;
 
-/** Reads the cells, and migrates those that answer, so that processes of this release refuse none of their requests. */
+/**
+ * Reads the cells, and migrates those that answer, so that processes of this release refuse none of their requests. Rejects when home does
+ * not answer.
+ */
 export async function migrateAnsweringCells(cells: Cells, migrations: CellMigrations): Promise<void> {
   await cells.load();
   await Promise.race([Promise.all(cells.all().map((cell) => cell.check())), delay(ANSWERS_MS, null, { ref: false })]);
   await migrateCells(cells, migrations);
 }
 
-/** Migrates the cells that were found outdated, side by side. One that does not answer any more is migrated when it does. Never rejects. */
+/**
+ * Migrates the cells that were found outdated, side by side. One that does not answer any more is migrated when it does, before it is used.
+ * Never rejects.
+ */
 export async function migrateCells(
   cells: Cells,
   { onApplied, onBlocked, waitsForLocks, stopping }: CellMigrations,

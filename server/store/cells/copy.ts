@@ -1,7 +1,9 @@
 /**
- * Copies configuration from home to the cells: what their statements join, without secrets. Triggers at home note what changed for each cell
- * (cell_copies).
- * A copy makes the cell equal to the present state, so it may be repeated. Copies to one cell run one after the other, under a lock in the cell.
+ * Copies configuration from home to the cells: what their statements join, without secrets.
+ *
+ * Triggers at home note what changed for each cell, in the transaction of the change (cell_copies). A copy reads the present state of these
+ * objects and makes the cell equal to it, so it may be repeated, and a change that is missed is copied with the next one. Copies to one
+ * cell run one after the other, under a lock in the cell: an older state never follows a newer one.
  */
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../connect/pool.ts';

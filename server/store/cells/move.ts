@@ -38,7 +38,10 @@ export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs:
   }
 }
 
-/** Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects at the end when a database does not answer. */
+/**
+ * Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects when a database does not answer, after the others
+ * are finished: it is finished later.
+ */
 export async function finishMoves(cells: Cells, webhookId?: string): Promise<void> {
   const home = cells.numbered(0).database;
   const moves = (await readMoves(home)).filter(({ id }) => webhookId === undefined || id === webhookId);

@@ -118,6 +118,7 @@ interface PoolLimits {
   idleMs?: number;
 }
 
+/** Opens a pool, without connecting before the first query. */
 export function openPool(
   conninfo: string,
   { connectionsMax, timeoutMs, idleMs = IDLE_TIMEOUT_MS }: PoolLimits,

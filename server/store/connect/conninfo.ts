@@ -10,6 +10,7 @@ function read(conninfo: string): ConninfoParameters {
   throw new OperatorError('the connection string of the database cannot be read', CONNINFO_FIX);
 }
 
+/** Adds the parameters that the string does not contain yet. */
 export function withParameters(conninfo: string, parameters: Record<string, string>): string {
   return formatConninfo(new Map([...Object.entries(parameters), ...read(conninfo)]));
 }
@@ -23,7 +24,10 @@ export function writableConninfo(conninfo: string): string {
   return replaced(conninfo, { target_session_attrs: 'read-write' });
 }
 
-/** Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and those of findableConninfo. */
+/**
+ * Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and with several hosts the search for
+ * the host that accepts writes.
+ */
 export function weirConninfo(conninfo: string, applicationName: string): string {
   return withParameters(findableConninfo(conninfo), {
     application_name: applicationName,
@@ -39,10 +43,12 @@ export function withSchema(conninfo: string, schema: string): string {
   return replaced(conninfo, { options: `${read(conninfo).get('options') ?? ''} ${options}`.trim() });
 }
 
+/** The same database for another role. */
 export function asRole(conninfo: string, role: string): string {
   return replaced(conninfo, { user: role });
 }
 
+/** The same database on another server of its cluster. */
 export function onServer(conninfo: string, { host, port }: { host: string; port: number }): string {
   const { hostaddr: _, ...others } = Object.fromEntries(read(conninfo));
   return formatConninfo(Object.entries({ ...others, host, port: String(port) }));
@@ -59,7 +65,10 @@ export function findableConninfo(conninfo: string): string {
   });
 }
 
-/** Separates the password (undefined: none) from a connection string, for a program whose arguments every user of the machine can read. */
+/**
+ * Separates the password from the rest of a connection string, for a program whose arguments every user of the machine can read.
+ * `password`: undefined if the string contains none.
+ */
 export function splitPassword(conninfo: string): { withoutPassword: string; password: string | undefined } {
   const { password, ...others } = Object.fromEntries(read(conninfo));
   return { withoutPassword: formatConninfo(Object.entries(others)), password };
@@ -138,9 +147,9 @@ function targetOf(conninfo: string) {
 const KEPT_MS = 1_000;
 
 /**
- * Keeps a reference to a connection that was just closed: libuv accesses the addon's poll handles, which are part of the object, once more
- * at the end of the turn. A
- * collected object aborted the process (uv__finish_close: handle->flags & UV_HANDLE_CLOSING).
+ * Keeps a reference to a connection that was just closed. The addon's poll handles are part of the object, and libuv accesses them once
+ * more at the end of the turn. If the object was collected before that, the process aborted
+ * (uv__finish_close: handle->flags & UV_HANDLE_CLOSING).
  */
 export function outliveClose(connection: object): void {
   setTimeout((_kept: object) => {}, KEPT_MS, connection).unref();

@@ -1,4 +1,7 @@
-/** LISTEN on one connection of the primary, for all its processes: without its heartbeat they check the database themselves. */
+/**
+ * LISTEN on one connection, held by the primary for all its processes.
+ * While the database answers, the primary sends a heartbeat every HEARTBEAT_MS; processes that miss it check the database themselves.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../base/time/backoff.ts';
 import { LibpqClient } from './client.ts';
@@ -22,6 +25,7 @@ interface ListenerEvents {
   change(payload: string): Promise<void>;
   /** A process of any machine stored events or freed agents. @param by the payload, see CommitNotifier.arrived */
   arrived(by: string): void;
+  /** The database has just answered. */
   alive(): void;
   /** The connection was lost; awaited before each reconnection attempt. */
   lost(): Promise<void>;
@@ -77,6 +81,7 @@ export class ChangeListener {
     }
   }
 
+  /** Runs one connection: returns when stopped, throws when the connection is lost. */
   async #listen(onUp: () => void): Promise<void> {
     const client = new LibpqClient({
       nativeConnectionString: this.#conninfo,

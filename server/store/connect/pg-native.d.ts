@@ -11,6 +11,7 @@ declare module 'pg-native' {
     sendQueryParams(text: string, values: readonly string[]): boolean;
     /** True while there is a result to read. */
     getResult(): boolean;
+    /** Forgets the last result. */
     clear(): void;
     resultStatus(): string;
     resultErrorMessage(): string;
@@ -26,19 +27,24 @@ declare module 'pg-native' {
     startReader(): void;
     stopReader(): void;
     writable(callback: () => void): this;
+    /** The next notification that was read. */
     notifies(): object | undefined;
   }
 
   export default class Client extends EventEmitter {
     readonly pq: Libpq;
+    /** Sends what `send` passes to libpq. */
     _dispatchQuery: (pq: Libpq, send: () => boolean, sent: (error?: Error | string) => void) => void;
+    /** Reads the values of a result. */
     _consumeQueryResults: (pq: Libpq) => { rows: object[] };
+    /** Fails the statement in progress. */
     _queryError: Error;
     _stopReading(): void;
     /** Callback of the statement whose result is awaited. */
     _queryCallback: unknown;
     /** Called when the socket is readable. */
     _read: () => void;
+    /** Reports the connection as lost. */
     _readError(): void;
     /** Calls back when the socket has taken all that was sent. */
     _waitForDrain(pq: Libpq, sent: (error?: Error | string) => void): void;

@@ -1,6 +1,6 @@
 /**
- * Where a statement runs. Events, deliveries and dedupe keys of a webhook are in its cell; everything else is at home. Statements on those
- * tables state their place.
+ * Where a statement runs. Events, deliveries and dedupe keys of a webhook are in its cell; everything else is at home. Each
+ * statement on those tables states its place, so that callers need only one Database. Without cells every statement runs at home.
  */
 import type { CellAway } from '../../model/cells.ts';
 

@@ -35,7 +35,10 @@ export interface Database extends Queries {
 }
 
 export interface DatabasePool extends Database {
-  /** Runs `work` while a connection beside those of the pool listens on a channel. One that is lost later hears no more. */
+  /**
+   * Runs `work` while a connection beside those of the pool listens on a channel. Rejects with DatabaseUnavailable when none can be had in
+   * time. A connection that is lost later does not end `work`: it hears no more.
+   */
   listening<T>(channel: string, onPayload: (payload: string) => void, work: (query: Query) => Promise<T>): Promise<T>;
 }
 
@@ -53,6 +56,7 @@ export interface Statement<Row extends object = object> {
    * whole table. So only nested loops over indexes are left to the planner.
    */
   plan?: 'once' | 'keyed';
+  /** Overrides the default timeout. */
   timeoutMs?: number;
 }
 
@@ -68,7 +72,13 @@ interface PoolOptions {
   onWaited?: (ms: number) => void;
 }
 
-/** Opens a pool, without connecting before the first query. */
+/**
+ * Opens a pool, without connecting before the first query.
+ * @param connectionsMax DB_POOL_MAX
+ * @param isUsable false: the database must not be used yet, and every call rejects with DatabaseUnavailable.
+ * @param onWaited called with the milliseconds that a query waited for its connection.
+ * @param onError called when an idle connection is lost; the pool replaces it.
+ */
 export function openDatabase(
   conninfo: string,
   { connectionsMax, applicationName, isUsable = () => true, onError = () => {}, onWaited = () => {} }: PoolOptions,
@@ -167,6 +177,7 @@ function whileListening<T>(
   });
 }
 
+/** Runs a query. The SQLSTATE of a server error tells whether the statement or the server is at fault. */
 async function run<Row extends object>(client: pg.PoolClient, query: pg.QueryConfig): Promise<pg.QueryResult<Row>> {
   try {
     return await client.query<Row>(query);
@@ -200,6 +211,7 @@ function isIntact(client: pg.PoolClient, error: unknown): boolean {
   return kind !== undefined && kind !== 'session_ended' && client.getTransactionStatus() === 'I';
 }
 
+/** Runs `work` with a connection. Closes it if the connection is lost or is not intact after `work` rejects. */
 async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await acquire(sessions);
   let failure: Error | undefined;

@@ -26,6 +26,7 @@ export class SessionRenewal<Session extends object> {
     return this.#generations.get(session) === this.#generation;
   }
 
+  /** Reports that the session could not write. */
   readOnly(session: Session): void {
     if (!this.isCurrent(session) || this.#nowMs() - this.#renewedMs < EVERY_MS) return;
     this.#renewedMs = this.#nowMs();

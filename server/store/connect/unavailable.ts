@@ -53,7 +53,10 @@ const passing = [
   /FATAL: {2}remaining connection slots are reserved/,
 ];
 
-/** True: every host is unreachable, starting, read-only, or lacks a resource. False: it refuses what the settings say. */
+/**
+ * True: the database is unreachable, starting, read-only, or lacks a resource. False: it refuses what the settings say (password, database,
+ * certificate), or the schema does, and waiting would not help. With several hosts, every host must fail in a passing way.
+ */
 export function isPassing(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;
   if (error.code !== undefined) return isOutage(error.code);
@@ -65,6 +68,7 @@ function hostsIn(message: string): string[] {
   return message.split(/\n(?=connection to server |could not translate host name )/);
 }
 
+/** Returns an answer of this form. Throws DatabaseUnavailable for any other. */
 export function expected<T>(schema: z.ZodType<T>, answer: unknown): T {
   const { success, data } = schema.safeParse(answer);
   if (success) return data;
@@ -80,6 +84,7 @@ const CONFLICT_TRIES_MAX = 3;
 /** After a deadlock, before the first repeat: a repeat at once took the lock before the other session, in the same deadlock. */
 const PAUSE_MS = 50;
 
+/** Repeats `work` when it rejects because of a concurrent statement. What it did was rolled back. */
 export async function repeatConflicts<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {

@@ -23,6 +23,7 @@ export const COPY_CONNECTIONS = 2;
 
 /** libpq copies its input; slices keep its buffer small. */
 const SLICE_BYTES = 262_144;
+/** Check interval: a connection lost without a wake-up is detected within this time. */
 const CHECK_EVERY_MS = 250;
 
 /** The fan-out reads the rows of a COPY, including bodies, from memory; the default of 4 MB would spill a full batch to disk. */
@@ -51,7 +52,7 @@ export class CopyConnection {
 
   /**
    * Rejects with libpq's message, which never contains the password.
-   * @param onClosed called once when either side ends the connection
+   * @param onClosed called once when either side ends the connection, with the reason.
    */
   static async connect(
     conninfo: string,
@@ -129,8 +130,9 @@ export class CopyConnection {
   }
 
   /**
-   * Runs one or several statements. Returns the first column of the first statement's rows. Rejects with the error of the server, which has
-   * its SQLSTATE as `code`.
+   * Runs one or several statements. Returns the first column of the first statement's rows; empty if it returns none. Rejects if one
+   * fails; the error of the server has its SQLSTATE as `code`.
+   * @param values parameters of the one statement
    */
   async run(sql: string, values?: readonly string[]): Promise<string[]> {
     await this.#send(sql, values);

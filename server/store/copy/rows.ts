@@ -67,6 +67,7 @@ export class CopyEncoder {
   }
 }
 
+/** Returns COPY data of rows that are already encoded. */
 export function copyData(rows: Uint8Array): Buffer {
   const data = Buffer.allocUnsafe(SIGNATURE.length + rows.length + TRAILER_BYTES);
   SIGNATURE.copy(data);

@@ -14,6 +14,7 @@ export type Account = { uid: number; gid: number; name: string } | null;
 /** The system user that runs Postgres when Weir runs as root. */
 export const SYSTEM_USER = 'weir';
 
+/** The command that creates SYSTEM_USER. */
 export const addUserCommand = [
   'useradd',
   '--system',
@@ -25,7 +26,10 @@ export const addUserCommand = [
   SYSTEM_USER,
 ] as const;
 
-/** Chooses the account for a data directory: its owner, or for a new one the current user or, for root, a system user that it creates. */
+/**
+ * Chooses the account for a data directory: its owner, or an account for a new directory if `pgdata` is missing. `null`: the current
+ * user. Creates the system user when Weir runs as root and needs it. Throws EmbeddedPostgresError.
+ */
 export async function chooseAccount(pgdata: string): Promise<Account> {
   const ourUid = process.getuid!();
   const owner = await stat(pgdata).catch(() => null);
@@ -81,8 +85,8 @@ export async function lookUpUser(name: string): Promise<Account> {
 }
 
 /**
- * Throws EmbeddedPostgresError naming the first of `directory` and its parents that the account cannot enter.
- * @param what runs as the account
+ * Checks that the account can enter `directory` and all its parents. Throws EmbeddedPostgresError naming the first it cannot enter.
+ * @param what runs as the account, for the message
  */
 export async function checkWalkable(directory: string, account: Account, what = 'Postgres runs'): Promise<void> {
   if (account === null) return;
@@ -98,4 +102,5 @@ export async function checkWalkable(directory: string, account: Account, what = 
   }
 }
 
+/** The embedded Postgres cannot be used; the message gives the reason and the fix. */
 export class EmbeddedPostgresError extends OperatorError {}

@@ -24,6 +24,7 @@ export interface Binaries {
   directory: string;
   /** Version of the package, such as `15.18.0-beta.17`. */
   version: string;
+  /** Major version of Postgres, such as `15`. */
   major: string;
 }
 
@@ -65,7 +66,10 @@ export async function findBinaries(
   return { directory: join(root, 'native'), version, major: version.split('.')[0]! };
 }
 
-/** Copies the binaries to `DATA_DIR/postgres-bin/VERSION`, once per version: the account may not read node_modules. Call with the start lock. */
+/**
+ * Copies the binaries to `DATA_DIR/postgres-bin/VERSION`, once per version. Needed for root, whose node_modules may be under /root, where
+ * the Postgres account has no access. Call with the start lock held. Copies of other versions are kept until `removeOldCopies`.
+ */
 export async function copyBinaries(binaries: Binaries, dataDir: string): Promise<Binaries> {
   const copies = join(dataDir, 'postgres-bin');
   const directory = join(copies, binaries.version);
@@ -99,7 +103,10 @@ interface Runnable {
   account: Account;
 }
 
-/** Starts a binary as the account, in a session of its own, with a minimal environment. Throws EmbeddedPostgresError without CAP_SETUID. */
+/**
+ * Starts a binary as the account, in a session of its own, with a minimal environment: PGPORT, PGOPTIONS or a locale would affect it.
+ * Throws EmbeddedPostgresError for a root without CAP_SETUID; the child emits all other errors.
+ */
 export function spawnBinary(
   { binaries, account }: Runnable,
   name: 'initdb' | 'postgres',

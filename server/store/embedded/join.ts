@@ -1,8 +1,9 @@
 /**
- * The embedded database: a Postgres server in DATA_DIR, shared by the Weir server and the commands. The first process starts it, later ones join
- * it, the last one stops it. A killed process releases its locks and leaves the server running.
- * postgres.start.lock: exclusive, held while starting or stopping the server
- * postgres.users.lock: shared, held by each process that uses the server; exclusive: proves that no other process uses it
+ * The embedded database: a Postgres server in DATA_DIR, shared by the Weir server and the commands. The first process starts it, later
+ * processes join it, and the last process to leave stops it. A killed process releases its locks and leaves the server running; the next
+ * process joins it.
+ * `postgres.start.lock` is held (exclusive) while starting or stopping the server.
+ * `postgres.users.lock` is held (shared) by each process that uses the server; an exclusive lock proves that no other process uses it.
  */
 import { chown, mkdtemp, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -29,9 +30,11 @@ const CONNECTIONS_MIN = 20;
 /** The start lock is held for at most one start (120 s, see server.ts) preceded by one stop (120 s). */
 const LOCK_WAIT_SECONDS = 300;
 
+/** Name prefix of a data directory that is not complete yet. */
 const UNFINISHED_PREFIX = 'postgres.making-';
 
 export interface EmbeddedPostgres {
+  /** libpq connection string over the Unix socket. */
   conninfo: string;
   /** True when this call started the server, false when it joined a running one. */
   started: boolean;
@@ -40,18 +43,24 @@ export interface EmbeddedPostgres {
 }
 
 interface Options {
+  /** Created if missing. */
   dataDir: string;
   /** Connections that all processes together may open. */
   maxConnections: number;
   /** Joins a running server even if it has fewer connections, without restarting it. Default: false. */
   joinSmaller?: boolean;
+  /** Timeout for another process that starts or stops the server. Default: LOCK_WAIT_SECONDS. */
   lockWaitSeconds?: number;
+  /** Ends the wait for that process with a LockError. */
   stopping?: AbortSignal | undefined;
   /** Receives progress messages for users, one line at a time. */
   log: (line: string) => void;
 }
 
-/** Creates the database if it is missing, starts the server if it is down, or joins it. Throws LockError and EmbeddedPostgresError. */
+/**
+ * Creates the database if it is missing, starts the server if it is down, joins it if it is up. If Postgres itself was killed, joining
+ * again restarts it; leave the old membership afterwards. Throws LockError, and EmbeddedPostgresError with a message for users.
+ */
 export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPostgres> {
   const found = await findBinaries();
   const dataDir = await resolveDataDir(options.dataDir);

@@ -26,6 +26,7 @@ const LOG_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | co
 const NO_PID = 4_194_305;
 
 export interface Server {
+  /** DATA_DIR, resolved. */
   dataDir: string;
   /** DATA_DIR/postgres: the data and, in the same 0700 directory, the socket. */
   pgdata: string;
@@ -41,6 +42,7 @@ type EmbeddedState =
   | { kind: 'busy' /* starting, recovering or stopping */; reason: string }
   | { kind: 'down' };
 
+/** libpq connection string over the socket. */
 export function conninfoOf(server: Server): string {
   const host = server.pgdata.replace(/[\\']/g, '\\$&');
   return `host='${host}' port=${SOCKET_PORT} user=${NAME} dbname=${NAME}`;
@@ -82,6 +84,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
   }
 }
 
+/** Returns `null`, or the end of the log of a server that exited before it was ready. */
 async function startOnce(server: Server, until: number): Promise<string | null> {
   if (((await stat(server.logPath).catch(() => null))?.size ?? 0) > LOG_BYTES_MAX)
     await rename(server.logPath, `${server.logPath}.1`);
@@ -191,6 +194,7 @@ function stateFromError(server: Server, error: NodeJS.ErrnoException): EmbeddedS
   }
 }
 
+/** Process id of the running server of this data directory, from postmaster.pid; null if it is not running. */
 async function alivePid(server: Server): Promise<number | null> {
   const pid = await pidIn(pidFile(server));
   if (pid === null) return null;
@@ -202,9 +206,10 @@ async function alivePid(server: Server): Promise<number | null> {
 }
 
 /**
- * Replaces the process id in a stale postmaster.pid, and in the lock file of the socket, with one that cannot exist: after a crash it may belong
- * to another process of the same user, and Postgres would refuse to start. The files are kept, so that Postgres still checks the shared memory
- * of the old server.
+ * Replaces the process id in a stale postmaster.pid, and in the lock file of the socket, with one that cannot exist. The files remain after
+ * a crash, and their id may by now belong to another process of the same user, or to the killed server while its parent has not read its
+ * exit code: Postgres would take that process for its server and refuse to start. The files are kept, so that Postgres still checks the
+ * shared memory named in postmaster.pid and refuses to start while any session of the old server is alive.
  */
 async function clearStalePids(server: Server): Promise<void> {
   if ((await alivePid(server)) !== null) return;

@@ -46,6 +46,7 @@ export function writeSettings(path: string, maxConnections: number): void {
   replaceFile(path, head + lines.join(''), 0o644);
 }
 
+/** max_connections that were written last. */
 export function writtenConnections(path: string): number {
   return Number(/^max_connections = (\d+)/m.exec(readFileSync(path, 'utf8'))![1]);
 }

@@ -24,9 +24,9 @@ const lookSql = `
 
 /**
  * Makes WAL files up to `min_wal_size` or a tenth of the free space, one at a time while nothing else writes, and a checkpoint that keeps
- * them. Resolves with their number. Rejects
- * when the role may not.
+ * them to be used again. Resolves with their number; 0: there were enough, or they would be archived. Rejects when the role may not.
  * @param freeBytes at the directory of the WAL
+ * @param signal ends it with a rejection
  */
 export async function fillWalPool(database: Database, freeBytes: number, signal: AbortSignal): Promise<number> {
   const look = async () => (await database.query<Look>({ text: lookSql }))[0]!;
@@ -53,6 +53,7 @@ interface Look {
   position: string;
 }
 
+/** Free space at the WAL of the server in DATA_DIR, in bytes. */
 export async function freeWalBytes(dataDir: string): Promise<number> {
   const { bavail, bsize } = await statfs(join(dataDir, 'postgres/pg_wal'));
   return bavail * bsize;

@@ -10,11 +10,13 @@ interface ServerState {
   connections: number;
   connectionsMax: number;
   schemaVersion: number;
+  /** Names of pending migrations. */
   pending: string[];
   /** First and last day that has partitions, as YYYY-MM-DD; null: no partitions. */
   partitions: { first: string; last: string } | null;
 }
 
+/** Reads the state. Rejects with DatabaseUnavailable. */
 export async function readServerState(database: Database): Promise<ServerState> {
   const [[row], pending, horizon] = await Promise.all([
     database.query<Pick<ServerState, 'version' | 'bytes' | 'connections' | 'connectionsMax'>>({

@@ -18,8 +18,10 @@ const FREEZE = 'autovacuum_freeze_min_age';
 const excludes = `set (${NOT_FOR_INSERTS} = -1, toast.${NOT_FOR_INSERTS} = -1, ${FREEZE} = 0, toast.${FREEZE} = 0)`;
 
 /**
- * Excludes new partitions from autovacuum, and ends that for days that ended an hour before `nowMs`, whose events get the index, oldest first.
- * Returns the new indexes. While an index is built, its partition takes no writes. Built concurrently, it would wait for each backup.
+ * Excludes new partitions from autovacuum, and ends that for days that ended an hour before `nowMs`, whose events get the index, oldest
+ * first. Returns the new indexes. While an index is built, its partition takes no writes: a drain of a spool of that day waits. Built
+ * concurrently, it would wait for each backup.
+ * @param stopping true: returns before the next one
  */
 export async function tendDays(
   database: Database,

@@ -12,6 +12,7 @@ import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
 export type Archive = (partition: string, query: Query) => Promise<void>;
 
 interface Dropped {
+  /** Names of the dropped partitions. */
   partitions: string[];
   /** Deliveries in them that were not settled. */
   unhandled: number;
@@ -154,7 +155,10 @@ type Archived = { kind: 'dropped' | 'elsewhere' | 'read' } | { kind: 'failed'; r
 
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** Archives and drops in one transaction, which holds no snapshot between its statements. One machine archives at a time, by a lock. */
+/**
+ * Archives and drops in one transaction. Between its statements it holds no snapshot, so that vacuum and claims are not slowed down. One
+ * machine archives at a time: the lock is released when the partition is gone, or when that machine is.
+ */
 async function archiveAndDrop(database: Database, name: string, archive: Archive | null): Promise<Archived> {
   try {
     return await database.transaction(async (query): Promise<Archived> => {

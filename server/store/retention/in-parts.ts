@@ -3,9 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Queries } from '../connect/pool.ts';
 
 /**
- * Calls `part` until it resolves with false: nothing is left. It pauses as long as each part took, so that half of a core of Postgres stays
- * free of it. Resolves with false if it was
- * stopped.
+ * Calls `part` until it resolves with false: nothing is left. After each part it pauses as long as the part took, so that half of a core of
+ * Postgres stays free of it. Resolves with false if it was stopped before the end.
  * @param stopping true: returns after the part in progress.
  */
 export async function inParts(part: () => Promise<boolean>, stopping: () => boolean = () => false): Promise<boolean> {
@@ -20,9 +19,12 @@ export async function inParts(part: () => Promise<boolean>, stopping: () => bool
 const ROWS_MAX = 10_000;
 
 /**
- * Deletes old rows of a table with `step` (seconds), `at` and an index of both, a few at a time, oldest first: in another way Postgres reads all
- * of it, 7 to 34 s for 22,000,000 rows. Each part starts at the time that the one before reached, not at the index entries of deleted rows.
- * @param keptHours by step @param stopping see inParts
+ * Deletes old rows of a table with `step` (seconds), `at` and an index of both, a few at a time, oldest first. Without the order, or with
+ * several steps in a statement, Postgres expects to delete a tenth of the table and reads all of it: 7 to 34 s for 22,000,000 rows.
+ *
+ * Each part starts at the time that the one before reached: index entries of deleted rows stay until vacuum, and would be read again.
+ * @param keptHours by step
+ * @param stopping see inParts
  */
 export async function deleteOldSteps(
   { query }: Queries,

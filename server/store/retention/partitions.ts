@@ -34,6 +34,7 @@ export async function createPartitions(database: Database, nowMs: number): Promi
   return made;
 }
 
+/** Creates the missing partitions of the days of these times, Unix milliseconds. */
 export async function createDays(database: Database, timesMs: readonly number[]): Promise<void> {
   const days = new Set(timesMs.map((ms) => Math.floor(ms / DAY_MS) * DAY_MS));
   for (const fromMs of [...days].sort((a, b) => a - b))
@@ -146,6 +147,7 @@ export class PartitionRepair {
     this.#observer = observer;
   }
 
+  /** Starts a repair, unless one is in progress or was started within REPAIR_EVERY_MS. */
   begin(): void {
     if (this.#underWay !== null || performance.now() - this.#startedMs < REPAIR_EVERY_MS) return;
     this.#startedMs = performance.now();

@@ -12,6 +12,7 @@ const KEYS_AT_A_TIME = 10_000;
 interface Expired {
   events: number;
   deliveries: number;
+  /** Number of these deliveries that were not settled. */
   unhandled: number;
 }
 
@@ -126,6 +127,7 @@ interface RetentionGroup {
   undeliveredBeforeMs: number | null;
 }
 
+/** Reads webhooks, including deleted ones, that keep events for less than `retentionDays`. */
 export function readRetentionGroups({ query }: Queries, retentionDays: number): Promise<RetentionGroup[]> {
   return query<RetentionGroup>({
     text: `select array_agg(id::text) as "webhookIds", retention_days as "retentionDays",
@@ -155,9 +157,9 @@ async function recordRemovedBefore(
 }
 
 /**
- * The statement after which retention removes events that were stored with an older time than its mark.
- * @param stored relation with their
- * webhook_id and received_at
+ * The statement after which retention removes events that were stored with an older time than its mark; without it they would be kept as
+ * long as RETENTION_DAYS says.
+ * @param stored relation with the webhook_id and received_at of events that a statement stores
  */
 export function moveMarksBack(stored: string): string {
   return `
@@ -172,8 +174,8 @@ interface Cursor {
 }
 
 /**
- * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), among the first ROWS_MAX rows after `after` in the
- * primary key.
+ * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), Unix milliseconds, among the first ROWS_MAX
+ * rows after `after`. Walks the primary key, which contains webhook_id: rows of other webhooks cost one index entry each.
  */
 async function deleteExpiredRows(
   { query }: Queries,

@@ -16,6 +16,7 @@ const unsettled = `
 /** SQL: the delivery `d` is one of the rows `u` of `unsettled`. */
 const isUnsettled = `d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id and d.state in ('pending', 'leased')`;
 
+/** Whether a day, such as `20260131`, has deliveries that are pending or leased. */
 export async function hasUnsettled({ query }: Database, day: string): Promise<boolean> {
   const [row] = await query<{ has: boolean }>({
     text: `select exists (${unsettled}) as has`,

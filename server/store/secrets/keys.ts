@@ -16,8 +16,9 @@ import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
 export type SecretsKeys = string[];
 
 /**
- * Loads SECRETS_KEY and SECRETS_KEY_PREVIOUS; without SECRETS_KEY the key in DATA_DIR/secrets.key, which is created on first use, and that in
- * secrets.key.previous if it exists. Throws OperatorError if a file cannot be read or written, or contains no key.
+ * Loads SECRETS_KEY and SECRETS_KEY_PREVIOUS. If SECRETS_KEY is unset, loads the key in DATA_DIR/secrets.key, which is created on
+ * first use, and, unless SECRETS_KEY_PREVIOUS is set, the key in DATA_DIR/secrets.key.previous if that file exists.
+ * Throws OperatorError if a file cannot be read or written, or contains no key.
  */
 export function loadSecretsKeys(settings: Settings): SecretsKeys {
   const { SECRETS_KEY: given, DATA_DIR: directory } = settings;
@@ -37,7 +38,10 @@ export function previousKeyPath(directory: string): string {
   return join(directory, 'secrets.key.previous');
 }
 
-/** Replaces the generated key of a DATA_DIR, on which Weir must not run, and keeps the old one as the previous key. Throws OperatorError. */
+/**
+ * Replaces the generated key of a DATA_DIR with a new key and keeps the old one as the previous key. Weir must not run on the directory
+ * during the call. Throws OperatorError if there is no key yet, a different previous key exists, or a file cannot be read or written.
+ */
 export function replaceStoredKey(directory: string): void {
   const [path, previousPath] = [keyPath(directory), previousKeyPath(directory)];
   if (!existsSync(path)) throw new OperatorError(`there is no key in ${path} yet`, 'the first start makes one');
@@ -96,6 +100,7 @@ function readKey(path: string, otherwise: string): string {
   throw new OperatorError(`${path} holds no key of 32 bytes in base64`, `restore it from a backup, or ${otherwise}`);
 }
 
+/** Creates the key file. The complete draft is linked to its name: if two processes start at once, one creates it, the other reads it. */
 function createKey(path: string): void {
   const draft = writeDraft(path);
   try {
@@ -129,7 +134,10 @@ export class PreviousKey {
     this.#fingerprint = previous === undefined ? null : fingerprintOf(previous);
   }
 
-  /** Whether the key was replaced less than `seconds` ago, or is the current key on another machine. Call it after the signature was checked. */
+  /**
+   * Returns true if the key was replaced less than `seconds` ago, or is still the current key on another machine. Queries the database,
+   * so call it only for values with a valid signature. Rejects with DatabaseUnavailable.
+   */
   async isAccepted(seconds: number): Promise<boolean> {
     if (this.#fingerprint === null) return false;
     const replacedSeconds = await readReplacedSeconds(this.#database, this.#fingerprint);
@@ -138,7 +146,10 @@ export class PreviousKey {
   }
 }
 
-/** Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. */
+/**
+ * Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
+ * cannot be decrypted, Weir starts, and only their webhooks answer 503.
+ */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
   const derived = derivedKeys(keys, 'webhook-secrets');
   let examined = 0;
@@ -191,6 +202,7 @@ export async function recordKeys(
   return before.map(({ fingerprint }) => fingerprint);
 }
 
+/** Whether Weir was ever started with this key as SECRETS_KEY, or rotated to it. */
 export async function wasKeyUsed({ query }: Queries, fingerprint: Buffer): Promise<boolean> {
   const rows = await query({
     text: 'select from secrets_keys where fingerprint = $1 and first_used_at is not null',

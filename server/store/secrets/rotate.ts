@@ -44,6 +44,7 @@ export interface KeyRotation {
 /** `not_started`: the serving processes do not have the current key and could not decrypt rows sealed under it. */
 type RotationOutcome = { kind: 'done'; rotation: KeyRotation } | { kind: 'not_started' };
 
+/** Rotates all sealed tables. Rejects with DatabaseUnavailable; batches committed until then are kept. */
 export async function rotateKeys(database: Database, keys: SecretsKeys, actor: Actor): Promise<RotationOutcome> {
   const [current, previous] = keys.map(fingerprintOf);
   if (!(await wasKeyUsed(database, current!)) && (await isServerConnected(database))) return { kind: 'not_started' };

@@ -31,8 +31,8 @@ export function fingerprintOf(secretsKeyBase64: string): Buffer {
 }
 
 /**
- * Encrypts bytes to version, nonce, tag, ciphertext.
- * @param context authenticated with it, e.g. the row's id
+ * Encrypts bytes. The result is version, nonce, tag, ciphertext.
+ * @param context authenticated with the result, e.g. the row's id: a ciphertext moved to another row cannot be decrypted.
  */
 export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
@@ -41,6 +41,7 @@ export function seal(plain: Uint8Array, key: Buffer, context: string): Buffer {
   return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), body]);
 }
 
+/** Decrypts the result of `seal` with the first matching key. Returns null if no key matches or the bytes were changed. */
 export function unseal(sealed: Uint8Array, keys: readonly Buffer[], context: string): Buffer | null {
   return unsealBy(sealed, keys, context)?.plain ?? null;
 }

@@ -78,7 +78,10 @@ export function readWaiting(
   });
 }
 
-/** Reads the activity of at most ACTIVE_AGENTS_MAX agents, newest first; null: of the newest active ones that are not temporary. */
+/**
+ * Reads the activity of these agents, in slices of ACTIVE_AGENTS_MAX (null: of the newest active agents that are not temporary, at most
+ * ACTIVE_AGENTS_MAX). Newest first within a slice. Unknown ids are omitted.
+ */
 export function readAgentActivity({ query }: Queries, ids: readonly string[] | null): Promise<AgentActivity[]> {
   return query<AgentActivity>({
     // Two statements: a plan for any ids would read all agents before it takes the newest.

@@ -65,6 +65,7 @@ export async function lockAgent(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Whether an active agent other than `id` has this name. Locks agents until the transaction ends. */
 export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
   await lockAgents(query);
   const rows = await query({
@@ -74,7 +75,10 @@ export async function isNameTaken(query: Query, name: string, id: string): Promi
   return rows.length > 0;
 }
 
-/** Inserts an agent, or restores the revoked one that has this id. @returns whether it was restored; null: the id is in use */
+/**
+ * Inserts an agent with the look-up id and the hash of its credential, or restores the revoked one that has this id.
+ * @returns whether it was restored; null: the id is in use
+ */
 export async function insertAgent(
   query: Query,
   agent: {
@@ -177,6 +181,7 @@ const ofDeliveries = `
 export interface Agent {
   readonly id: string;
   readonly name: string;
+  /** That of its credential. */
   readonly generation: number;
   /** End of the overlap, until which sessions of the generation before are valid too; null: without one. */
   readonly previousUntilMs: number | null;
@@ -184,6 +189,7 @@ export interface Agent {
   readonly previousGeneration?: number | null;
   /** A subscription of the agent has a filter, or had one when it ended. */
   readonly filtered: boolean;
+  /** A subscription of the agent has an `order_by`. */
   readonly ordered: boolean;
   /** The only webhook of which the agent may have deliveries; null: none or several. */
   readonly onlyWebhookId: string | null;
@@ -195,6 +201,7 @@ export interface Agent {
   readonly paused: boolean;
 }
 
+/** Whether a session or a credential of the generation `of` is valid. */
 export function isValidFor({ generation, previousUntilMs }: Agent, of: number, nowMs: number): boolean {
   return of === generation || (of === generation - 1 && previousUntilMs !== null && nowMs < previousUntilMs);
 }
@@ -249,7 +256,8 @@ export function readAgentNames({ query }: Queries, rowsMax: number): Promise<{ i
 }
 
 /**
- * Records requests of agents. Rows are locked in the order of their ids, so concurrent processes cannot deadlock.
+ * Records requests of agents: the time and the client address of each. Of two requests that are recorded at once, the later one is kept.
+ * Rows are locked in the order of their ids, so concurrent processes cannot deadlock.
  * @param seen client address by agent id
  * @param byPrevious agents whose previous credential or a session of it was used
  */

@@ -19,6 +19,7 @@ export interface FilterFailures {
 interface SuspendedFilter {
   agentId: string;
   webhookId: string;
+  /** ISO time. */
   until: string;
 }
 

@@ -67,6 +67,7 @@ export async function readAgentQuarters(
   return quarters;
 }
 
+/** Deletes what is older than it is kept. */
 export async function deleteOldAgentHistory({ query }: Queries): Promise<void> {
   await query({ text: `delete from agent_history where at < now() - interval '${MINUTES_KEPT_HOURS} hours'` });
   await query({ text: `delete from agent_minutes where at < now() - interval '1 hour'` });
@@ -85,6 +86,10 @@ const came = (step: number) => `
   from subscriptions s join history h on h.webhook_id = s.webhook_id and h.step = ${step} and h.at >= $2
   where s.agent_id = $1 and h.at + interval '${step} seconds' > s.created_at`;
 
+/**
+ * Reads the spans in which something came or ended, oldest first.
+ * @param sinceMs Unix milliseconds
+ */
 export function readPassed(
   { query }: Queries,
   agentId: string,

@@ -57,6 +57,7 @@ export function readSubscribers(
   });
 }
 
+/** Reads the webhooks of an agent that are not deleted, oldest first, up to `max`. */
 export function readWebhooksOf(
   { query }: Queries,
   agentId: string,
@@ -112,6 +113,7 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
   });
 }
 
+/** Reads a subscription; undefined: the agent is not subscribed. */
 export async function readSubscription(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
@@ -128,7 +130,10 @@ export const ordersOf = (webhookId: string) => `(
   select json_agg(distinct jsonb_build_object('orderBy', o.order_by, 'id', o.order_id::text))
   from subscriptions o where o.webhook_id = ${webhookId} and o.order_by is not null)`;
 
-/** Sets the `order_by` of a subscription; null: none. Call with the lock of lockAgents. Returns the number of distinct ones of the webhook. */
+/**
+ * Sets the `order_by` of a subscription; null: none. Call with the lock of lockAgents: equal ones of a webhook have one id. Returns the
+ * number of distinct ones of the webhook.
+ */
 export async function updateOrder(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
@@ -162,9 +167,9 @@ export async function updateFilter(
 }
 
 /**
- * Ends subscriptions of a webhook or an agent, and returns them. Waiting deliveries that pass the filter stay claimable: claims also read
- * replay_targets.
- * @param otherIds the other sides of those that end (`among`) or stay
+ * Ends subscriptions of a webhook or an agent, and returns them. No new events follow, but waiting deliveries that pass the filter stay
+ * claimable: claims also read replay_targets.
+ * @param otherIds the other sides of the subscriptions that end (`among`) or stay
  */
 export async function endSubscriptions(
   query: Query,

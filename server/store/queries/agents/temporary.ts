@@ -24,8 +24,9 @@ export async function lockExpiredAgent(query: Query, beforeMs: number): Promise<
 
 /**
  * Deletes a batch of deliveries of one revoked temporary agent, and the agent with the last batch. Returns false when there is no such
- * agent. Without hash or merge joins,
- * which would read every delivery.
+ * agent.
+ *
+ * The two statements join by partition key, without hash or merge joins: Postgres would otherwise read every delivery.
  */
 export function removeRevokedAgent({ transaction }: Pick<Database, 'transaction'>, nowMs: number): Promise<boolean> {
   return transaction(async (query) => {

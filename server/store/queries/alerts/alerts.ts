@@ -49,6 +49,7 @@ export interface AlertProgress {
   /** Null: it is about something else. */
   agentId: string | null;
   value: number;
+  /** ISO times. */
   checkedAt: string;
   calmSince: string | null;
   endedAt: string | null;
@@ -105,6 +106,7 @@ export function countActiveAlerts({ query }: Queries): Promise<{ condition: Repo
   });
 }
 
+/** Deletes alerts that ended `days` ago, with their requests. */
 export async function deleteOldAlerts({ query }: Queries, days: number): Promise<void> {
   await query({ text: 'delete from alerts where ended_at < now() - make_interval(days => $1)', values: [days] });
 }
@@ -134,6 +136,7 @@ export function readUnreported(query: Query): Promise<AlertRow[]> {
   });
 }
 
+/** Stores a request that is due at once. */
 export async function insertRequest(query: Query, { id, alertId, type, body }: NewRequest): Promise<void> {
   await query({
     text: `insert into alert_requests (id, alert_id, type, body, created_at, next_attempt_at) values ($1, $2, $3, $4, now(), now())`,
@@ -141,12 +144,14 @@ export async function insertRequest(query: Query, { id, alertId, type, body }: N
   });
 }
 
+/** An alert that began while the database was away, and the request about its beginning. */
 export interface CarriedAlert {
   alert: AlertRow;
   request: { id: string; body: string };
   sent: boolean;
 }
 
+/** Stores a carried alert unless it is stored already. */
 export async function adoptAlert(query: Query, { alert, request, sent }: CarriedAlert): Promise<void> {
   await insertAlert(query, alert);
   await query({
@@ -169,7 +174,10 @@ export interface ClaimedRequest {
   too_old: boolean;
 }
 
-/** Claims the oldest due request, for `leaseSeconds`. A request waits for the earlier ones of its condition and subject. Null: none is due. */
+/**
+ * Claims the oldest request that is due, for `leaseSeconds`; a machine that ends without a result leaves it to be claimed again. A request
+ * waits for the earlier ones of its condition and subject. Null: none is due.
+ */
 export async function claimRequest({ query }: Queries, leaseSeconds: number): Promise<ClaimedRequest | null> {
   const [row] = await query<ClaimedRequest>({
     text: `

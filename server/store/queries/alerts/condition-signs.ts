@@ -37,8 +37,10 @@ export interface RefusedRequests {
 }
 
 /**
- * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first, by the index history_refused. While tens of
- * thousands of webhooks have events, minutes have refused requests alone, and accepted ones are read from the quarters of an hour.
+ * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first. Reads one row a minute of each of them: the
+ * index history_refused leaves out all others. While tens of thousands of webhooks have events, minutes have refused requests alone, and
+ * accepted ones are read from the quarters of an hour.
+ * @param nowMs Unix milliseconds.
  */
 export function readRefusedRequests({ query }: Queries, nowMs: number): Promise<RefusedRequests[]> {
   return query<RefusedRequests>({
@@ -224,8 +226,9 @@ const activeHours = 's.hours << ($2 - s.hour)';
 const pauseHours = `ceil(extract(epoch from $1::timestamptz - ${stateSilentSince}) / 7200)::int`;
 
 /**
- * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first: a pause is a run of zeros
- * in the text of the hours.
+ * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. The hours with events are a
+ * text of ones and zeros, in which a pause is a run of zeros.
+ * @param nowMs Unix milliseconds.
  */
 export function readSilentWebhooks({ query }: Queries, nowMs: number): Promise<SilentWebhook[]> {
   return query<SilentWebhook>({

@@ -103,6 +103,7 @@ export function listIssues(
   });
 }
 
+/** Counts open issues, up to a limit. */
 export async function countOpenIssues({ query }: Queries, max: number): Promise<number> {
   const [row] = await query<{ count: number }>({
     name: 'count-open-issues',

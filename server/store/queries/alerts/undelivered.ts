@@ -75,7 +75,10 @@ function both(one: Moved, other: Moved): Moved {
   return { count: one.count + other.count, targets: [...one.targets, ...other.targets] };
 }
 
-/** Moves unfinished deliveries to an agent, with zero attempts, unless it has one of the same event. Returns how many. Call in a transaction. */
+/**
+ * Moves unfinished deliveries to another agent, at most ACTED_MAX, with zero attempts and beyond its filters. Those of events that it
+ * has a delivery of are left. Returns how many were moved. Call in a transaction.
+ */
 export async function moveUndelivered({ query }: Queries, agentId: string, toAgentId: string): Promise<number> {
   const [row] = await query<Moved>({
     text: `

@@ -38,6 +38,7 @@ export async function lockCell(query: Query, cell: number | string): Promise<Cel
   return row;
 }
 
+/** Inserts a cell with the lowest number that no cell has. Returns the number. */
 export async function insertCell(
   query: Query,
   { id, name, sealed }: Pick<CellRow, 'id' | 'name' | 'sealed'>,
@@ -89,6 +90,7 @@ export async function readSelf({ query }: Queries, timeoutMs?: number): Promise<
   return expected(selfSchema.nullable(), row ?? null);
 }
 
+/** Names the database of the caller, unless it has a name. Returns it. */
 export async function nameSelf(query: Query, installation: string, number: number): Promise<CellSelf> {
   const [row] = await query<CellSelf>({
     text: `
@@ -100,6 +102,7 @@ export async function nameSelf(query: Query, installation: string, number: numbe
   return row!;
 }
 
+/** Raises the mark of a cell, and returns it. */
 export async function raiseMark({ query }: Queries): Promise<number> {
   const [row] = await query<{ mark: number }>({
     text: 'update cell_self set mark = mark + 1 returning mark::float8 as mark',
@@ -163,7 +166,10 @@ export async function readReplicationLag({ query }: Queries): Promise<number | n
 /** More than any mark: a cell with a lower one is taken for restored. */
 const MARK_MAX = 2 ** 52;
 
-/** After a restore of home, its cells may be newer or of another installation: none is used before an operator accepts it. Returns their numbers. */
+/**
+ * After a restore of home: its cells may be newer, or those of the installation that was backed up, and are not used before an operator
+ * accepts each. Returns their numbers.
+ */
 export async function forgetMarks({ query }: Queries): Promise<number[]> {
   const rows = await query<{ number: number }>({
     text: `update cells set mark = ${MARK_MAX} returning number`,

@@ -75,6 +75,7 @@ export async function distribute(query: Query, cell: number): Promise<void> {
 export interface CitusNode {
   host: string;
   port: number;
+  /** Home's own server. */
   isCoordinator: boolean;
   /** Names on the node of the tables that a view cannot stand for. */
   events: string;

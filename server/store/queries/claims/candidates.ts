@@ -30,8 +30,8 @@ export interface Candidate {
 }
 
 /**
- * Reads the next `max` deliveries in the order of claims, without locks.
- * @param bytesMax limit on the sum of the bodies, except the first
+ * Reads the next `max` deliveries in the order of claims. Takes no locks.
+ * @param bytesMax limit on the sum of the bodies that filters read; the first delivery is read whatever its size
  */
 export function readCandidates(
   { query }: Database,
@@ -70,9 +70,9 @@ export function readCandidates(
 }
 
 /**
- * Ends the deliveries that are still unjudged as filtered. Returns how many. Rows locked by another claim are left out: it judges them too.
- * Each row is looked up by its key alone:
- * with the other conditions in the join, Postgres read all waiting deliveries of the agent for each slice.
+ * Ends these deliveries as filtered, those that are still unjudged. Returns how many. Rows locked by another claim are left out: it judges
+ * them too. Each row is looked up by its key alone: with the other conditions in the join, Postgres read all waiting deliveries of the
+ * agent for each slice.
  */
 export async function endFiltered(database: Database, agentId: string, ids: readonly string[]): Promise<number> {
   const rows = await database.query({

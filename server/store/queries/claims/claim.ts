@@ -1,8 +1,12 @@
 /**
- * Claims deliveries: leases those that come next (next.ts), and returns them with their events. The statement is planned once per connection:
- * that took a claim of one from 1,998 to 710 us of Postgres (bench/NOTES.md). Its commit is flushed: without, after a kill of Postgres all of
- * its receipts were issued again (5 of 5).
- * Events of one batch become claimable at the same moment, and are returned in the order of their ids.
+ * Claims deliveries: leases those that come next (next.ts), and returns them with their events.
+ *
+ * The statement is planned once per connection: that took a claim of one from 1,998 to 710 us of Postgres (bench/NOTES.md). Rejected: not
+ * flushing its commit. With Postgres killed right after a claim, all of its receipts were issued again (5 of 5), so a holder of the old
+ * receipts could reject or extend another agent's lease.
+ *
+ * Events of one batch become claimable at the same moment. The index returns those stored first, and their ids increase from line to
+ * line, so a single consumer gets the lines in order.
  */
 import { randomUUID } from 'node:crypto';
 import { asText } from '../../byte-text.ts';
@@ -29,8 +33,10 @@ export interface ClaimResult {
 
 /**
  * Claims the next deliveries. A delivery whose last lease expired becomes a dead letter in the same statement: one that finds only such
- * deliveries is repeated. So is one of an agent of many webhooks that finds nothing, from another webhook on.
- * @param acks receipts of deliveries in this cell, only for an agent with neither `max_leased` nor filters
+ * deliveries is repeated, to look behind them. So is one of an agent of many webhooks that finds nothing, from another webhook on:
+ * another claim may have locked all that it looked at.
+ * @param acks receipts of deliveries in this cell, which the first statement acknowledges. Only for an agent with neither `max_leased`
+ * nor filters, whose claim is one statement
  * @param ids deliveries that filters have let through: no others are leased. Null: any
  */
 export async function claimDeliveries(

@@ -29,8 +29,11 @@ const SLICE = 1_000;
 const SLICES_MAX = 20;
 
 /**
- * Takes held deliveries out of the range of claims: a claim behind 100,000 held ones took 0.2 s. The first one of the queue is locked with them,
- * so it is finished before, or after: then pass_turn() sees what it has to make available. What another statement has locked is left alone.
+ * Takes deliveries that are held out of the range of claims, which would look at each of them again and again: a claim behind 100,000 held
+ * ones took 0.2 s. Looks at the oldest that can be claimed, and at more while all of those are held.
+ *
+ * The first one of the queue is locked with them, so it is finished before, and then nothing is taken out, or after: then pass_turn() sees
+ * what it has to make available. What another statement has locked is left alone.
  */
 export async function setHeldAside({ query }: Queries, order: ClaimOrder): Promise<void> {
   for (let slice = 0; slice < SLICES_MAX; slice++) {

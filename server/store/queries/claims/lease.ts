@@ -12,7 +12,8 @@ import { type Receipt, receiptColumns } from './receipts.ts';
 import { type Acknowledged, ackText, parseAcknowledged } from './settle.ts';
 
 /**
- * With acknowledgements both share a round trip and a commit. A statement changes a row once, so the lease leaves alone what is acknowledged.
+ * With acknowledgements both share a round trip and a commit. A statement changes a row once, so the lease leaves alone what is
+ * acknowledged: also an expired lease, for which the acknowledgement is then in time.
  * @param acks of deliveries in the same cell; empty: only leases
  * @param ids see claimDeliveries
  */

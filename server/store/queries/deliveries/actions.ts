@@ -40,6 +40,7 @@ export async function replayDelivery({ query }: Queries, id: string): Promise<bo
   return row!.count > 0;
 }
 
+/** Dismisses a dead delivery. Returns false when no dead delivery has this id. */
 export async function dismissDelivery({ query }: Queries, id: string): Promise<boolean> {
   const rows = await query({
     text: `update deliveries d set ${changes.dismissal('null')} where received_at = $1 and id = $2 and state = 'dead' returning id`,
@@ -49,6 +50,7 @@ export async function dismissDelivery({ query }: Queries, id: string): Promise<b
   return rows.length > 0;
 }
 
+/** Limit on the deliveries changed by one action. */
 export const ACTED_MAX = 10_000;
 
 export interface ActionOrder {
@@ -145,8 +147,8 @@ export interface Undone {
 }
 
 /**
- * Restores the deliveries of an action to which nothing has happened since. Call in a transaction.
- * @returns null: it does not exist, is too old, or was undone
+ * Restores the deliveries of an action to which nothing has happened since: replayed ones that still wait for their first claim, and
+ * dismissed ones. Returns null when the action does not exist, is too old, or was undone. Call in a transaction.
  */
 export async function undoAction({ query }: Queries, id: string): Promise<Undone | null> {
   const [found] = await query<Action>({

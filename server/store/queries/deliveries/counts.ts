@@ -56,7 +56,10 @@ export async function countDeliveries(
   };
 }
 
-/** Like countDeliveries, but beyond the limits an estimate from a sample of the table, never below the count. */
+/**
+ * Like countDeliveries, but beyond the limits returns an estimate from a sample of the table, never below the count. Returns the
+ * count when the sample times out.
+ */
 export async function countOrEstimateDeliveries(
   database: Database,
   scope: Scope = {},
@@ -95,7 +98,8 @@ interface SampledDeliveries {
 
 /**
  * Estimates unfinished deliveries from some blocks of their tables, 8 MiB of waiting ones and 32 MiB of others; counts a smaller table
- * completely. Reads the same blocks each time. Planner statistics are missing after a bulk load.
+ * completely. Reads the same blocks each time, so that the estimate follows the table and does not vary by chance. Planner statistics are
+ * missing after a bulk load, and treat state, agent and webhook as independent.
  * @param blocksMax for tests
  */
 export async function sampleDeliveries(
@@ -152,6 +156,7 @@ export interface DeliveryDepths {
   exact: boolean;
 }
 
+/** Reads deliveries up to the limits, and a sample when there are more. Each statement has a timeout. */
 export function readDeliveryDepths(database: Database, max = limits): Promise<DeliveryDepths> {
   return withinTimeout(database, async (query) => {
     const counted = await countByAgent(query, max);

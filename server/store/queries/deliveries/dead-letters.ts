@@ -39,7 +39,10 @@ function together(byCell: Read[][]): Read[] {
     .slice(0, GROUPS_MAX + 1);
 }
 
-/** Groups the newest COUNTED_MAX dead letters by reason, the most frequent first. `complete` false: there are more. Rejects on timeout. */
+/**
+ * Groups the newest COUNTED_MAX dead letters by their reason, the most frequent first. `complete` false: there are more dead letters or
+ * more groups. Rejects on timeout.
+ */
 export async function groupDeadLetters(
   database: Database,
   { agentId, webhookId }: { agentId: string | null; webhookId: string | null },

@@ -16,6 +16,7 @@ interface DeliveryFilter {
   eventId?: string | null;
   /** See isHeld. */
   held?: boolean | null;
+  /** The whole reason. */
   reason?: string | null;
   /** ISO; the event was received at this time or later. */
   from?: string | undefined;
@@ -81,6 +82,7 @@ async function withTypes(database: Queries, rows: readonly DeliveryRow[]): Promi
   return rows.map((row) => ({ ...row, event_type: types.get(row.event_id) ?? null }));
 }
 
+/** Finds a delivery; with an agent, only if it belongs to that agent. */
 export async function findDelivery(
   { query }: Queries,
   agentId: string | null,
@@ -102,8 +104,9 @@ const AT_A_TIME = 1_000;
 export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgement';
 
 /**
- * Turns deliveries whose last lease has expired into dead letters. Returns how many. A claim does the same with those it finds; this covers
- * agents that no longer claim.
+ * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per statement. Returns how many. A claim does
+ * the same with those it finds (claims/claim.ts); this function covers agents that no longer claim. In both cases the receipt
+ * becomes invalid with the lease.
  * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
  * @param onEnded called after each statement with the agent of each delivery.
  * @param stopping true: returns before the next statement.

@@ -33,9 +33,8 @@ function appended(history: string, entry: string): string {
 
 /**
  * SQL of the history of the delivery `d` when its lease ends.
- * @param at SQL of the time
- * @param more SQL of more members: pairs of a name
- * and a value
+ * @param at SQL of the time at which it ended
+ * @param more SQL of more members: pairs of a name and a value
  */
 export function leaseEnded(
   outcome: 'rejected' | 'expired' | 'released' | 'acknowledged',
@@ -50,8 +49,8 @@ export function leaseEnded(
 }
 
 /**
- * SQL of the history of the delivery `d` when a user acts on it.
- * @param action SQL of the id of the action on many deliveries, or null
+ * SQL of the history of the delivery `d` when a user replays or dismisses it. Keeps what an undo restores.
+ * @param action SQL of the id of the action on many deliveries; null: a single one
  */
 export function userActed(outcome: 'replayed' | 'dismissed' | 'restored', action: string): string {
   // The acknowledgement is not in the history unless the delivery was replayed and restored before.
@@ -76,7 +75,10 @@ interface HistoryRow {
   revokedAt: Date | null;
 }
 
-/** Reads the attempts of one delivery, or of all deliveries of an event, oldest first, by delivery id. */
+/**
+ * Reads the attempts of deliveries, oldest first, by delivery id: of one delivery, or of all deliveries of an event. Times are those of
+ * the database.
+ */
 export async function readAttempts(
   { query }: Queries,
   of: { deliveryId: string } | { eventId: string },

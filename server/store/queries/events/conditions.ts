@@ -5,10 +5,12 @@ import type { Placeholders } from '../../sql.ts';
 
 /** Which events to list; a null field does not filter. */
 export interface EventFilter {
+  /** Events that have a delivery to this agent. */
   agentId: string | null;
   webhookId: string | null;
   /** Events with a delivery in this state (to the agent, if one is given); `none`: events without any delivery. */
   deliveryState: DeliveryState | 'none' | null;
+  /** Exactly this type. */
   type: string | null;
   /** Prefix of the content type, in lower case. */
   contentType: string | null;
@@ -35,6 +37,7 @@ export interface EventSpan {
 /** Conditions, or null where a filter does not ask for one. */
 type Conditions = readonly (string | null)[];
 
+/** The FROM and WHERE clauses of the events `e` in a range that pass the filter. */
 export function matching(given: Placeholders, filter: EventFilter, span: EventSpan): string {
   const conditions = [
     ...spanConditions(given, span, 'e.received_at', 'e.id'),

@@ -57,6 +57,7 @@ export function listEvents(
 
 const byWebhook = summedBy<{ webhookId: string; count: number }>(({ webhookId }) => webhookId);
 
+/** Counts matches of a range by webhook, up to `limit` in each cell. */
 export function countByWebhook(
   database: Database,
   filter: EventFilter,
@@ -76,8 +77,11 @@ export function countByWebhook(
 }
 
 /**
- * Where to stop reading a range, newest first, so that at most `rows` events with about `bytes` of bodies (null: no limit) are read. Returns an
- * event id; undefined: the whole range fits. Without `bytes` 20,000 events take 5 ms; with them 5,000 events 9 ms.
+ * Where to stop reading a range, newest first, so that at most `rows` events with about `bytes` of bodies (null: no limit) are read.
+ * Returns an event id, or undefined when the whole range fits. With an agent, counts the agent's deliveries; with a webhook, its events
+ * alone.
+ *
+ * Without `bytes` only the primary key is read: 20,000 events in 5 ms. With `bytes`: 5,000 events in 9 ms.
  */
 export async function sliceEnd(
   database: Database,

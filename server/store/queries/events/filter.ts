@@ -61,6 +61,7 @@ export interface StoredFilter {
   suspendedUntil: string | null;
 }
 
+/** Reads the filters of these agents (null: of all active ones), at most `rowsMax`. */
 export function readFilters(
   { query }: Queries,
   agentIds: readonly string[] | null,

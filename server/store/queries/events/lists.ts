@@ -35,7 +35,10 @@ function timesAndIds(eventIds: readonly string[]): string[] {
 /** Fewest digits of an id by which events are found: they contain the time to 66 seconds. */
 export const ID_DIGITS_MIN = 8;
 
-/** Events whose id begins with these hexadecimal digits, newest first. They bound the time, so that the primary key finds them. */
+/**
+ * Events whose id begins with these hexadecimal digits, ID_DIGITS_MIN or more, newest first. The digits bound the time of the events,
+ * so that the primary key finds them.
+ */
 export async function eventsByIdStart(database: Database, digits: string, limit: number): Promise<NewEvent[]> {
   const first = uuidOf(digits.padEnd(32, '0'));
   const last = uuidOf(digits.padEnd(32, 'f'));
@@ -91,6 +94,7 @@ const TIMEOUT_MS = 5_000;
 
 interface EventTypes {
   items: z.output<typeof eventTypeSchema>[];
+  /** Events that were counted. */
   counted: number;
   /** When the oldest of them was received, ISO; null: there is no event. */
   since: string | null;
@@ -109,8 +113,8 @@ const byType = summedBy<TypeRow>(
 );
 
 /**
- * Counts the newest TYPED_EVENTS_MAX events of a webhook by type, the most frequent first.
- * @param from ISO, inclusive
+ * Counts the newest events of a webhook by type, the most frequent first, at most TYPED_EVENTS_MAX events and TYPES_MAX types.
+ * @param from ISO; only events received at this time or later
  */
 export async function countEventTypes({ query }: Queries, webhookId: string, from: string): Promise<EventTypes> {
   const rows = await query<TypeRow>({

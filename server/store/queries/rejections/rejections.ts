@@ -27,6 +27,7 @@ export interface RejectionRecord extends z.output<typeof columnsSchema> {
 }
 
 export interface RejectionDetail extends RejectionRecord {
+  /** Header field lines. */
   headers: string;
   body: Buffer | null;
   dedupe_key: Buffer | null;
@@ -196,6 +197,7 @@ export async function countKept(database: Database, webhookId: string | null): P
   return row!;
 }
 
+/** Rejections by id, without bodies, newest first. */
 export function readRejections(database: Database, ids: readonly string[]): Promise<RejectionRecord[]> {
   return database.query<RejectionRecord>({
     text: `select ${rejectionColumns} ${fromRejections} where r.id = any ($1::uuid[]) order by r.id desc`,

@@ -5,14 +5,19 @@ import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Queries } from '../../connect/pool.ts';
 import { columnsOf, isoText } from '../../sql.ts';
 
-/** Limits of the ring. Deleted last are the first of each reason, webhook and minute, and the newest half of each webhook. */
+/**
+ * Limits of the ring. An insert that exceeds one deletes the oldest rejections. Deleted last are the first of each reason, webhook and
+ * minute, and the newest half of each webhook, which a person who tries a fix looks at.
+ */
 export interface RingLimits {
   rejectionsMax: number;
+  /** Per webhook, so that one busy webhook does not evict the rejections of others. */
   webhookRejectionsMax: number;
   bytesMax: number;
 }
 
 export interface RejectionRow {
+  /** UUIDv7. */
   id: string;
   webhookId: string;
   receivedAt: string;

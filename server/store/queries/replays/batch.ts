@@ -38,9 +38,10 @@ interface JobRow {
 }
 
 /**
- * Replays the next events of a job, oldest first. Call in a transaction: the deliveries are committed together with the cursor, and the lock on
- * the job's row makes batches of two machines run one after the other.
- * @param sliceEnd of the previous batch of the same run; null: unknown
+ * Replays the next events of a job, oldest first. Call in a transaction: the deliveries are committed together with the cursor, and the
+ * lock on the job's row makes batches of two machines run one after the other. So each event is replayed once, whatever ends when.
+ * @param scopeOf the scope of the job's filters
+ * @param sliceEnd of the previous batch of the same run, so that a slice with many matches is bounded once; null: unknown
  */
 export async function replayBatch(
   query: Query,

@@ -14,9 +14,10 @@ function laneOf(id: string): bigint {
 }
 
 /**
- * Creates deliveries of events to the agents of the scope. Returns their ids. Beyond subscriptions, the empty history keeps filters from judging
- * them.
- * @param jobId a batch of this job: a batch that is repeated because it was not committed at home makes no delivery twice
+ * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
+ * subscriptions, the empty history keeps filters from judging them (claims/candidates.ts); else filters judge them like new ones.
+ * @param jobId a batch of this job: the deliveries are committed together with the progress of the job in the same cell, and a batch that
+ * is repeated because it was not committed at home makes no delivery twice. The batches of a job come in the order of the ids.
  */
 export async function deliverAgain(
   database: Queries,
@@ -86,6 +87,7 @@ export interface Recipient {
   filter: string | null;
 }
 
+/** Reads the subscriptions of these agents (null: of all active ones) to these webhooks, agents by name. */
 export function readRecipients(
   query: Query,
   webhookIds: readonly string[],

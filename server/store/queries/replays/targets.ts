@@ -1,4 +1,7 @@
-/** Replay targets: webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims read both. */
+/**
+ * Replay targets: the webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims
+ * read them beside the subscriptions.
+ */
 import { z } from 'zod';
 import type { Query } from '../../connect/pool.ts';
 import { expected } from '../../connect/unavailable.ts';

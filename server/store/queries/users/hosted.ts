@@ -4,6 +4,7 @@ import { type ActiveUser, endGrantsBeyond } from './users.ts';
 
 export interface HostedUserRow extends ActiveUser {
   disabled: boolean;
+  /** Whether the user is linked to a provider. */
   hosted: boolean;
 }
 
@@ -15,6 +16,7 @@ async function find(query: Query, where: string, values: string[]): Promise<Host
   return row;
 }
 
+/** Finds the user of an account at the identity provider (claims `iss` and `sub`). */
 export function findHostedUser(query: Query, issuer: string, subject: string): Promise<HostedUserRow | undefined> {
   return find(query, 'issuer = $1 and subject = $2', [issuer, subject]);
 }
@@ -59,6 +61,7 @@ export async function endRole(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Updates a user from the provider's data; links a local user to the provider. */
 export async function updateHostedUser(query: Query, user: HostedUser): Promise<void> {
   const { id, email, name, role, issuer, subject } = user;
   await query({

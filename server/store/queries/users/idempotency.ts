@@ -57,6 +57,7 @@ export async function markChanged(query: Query, attempt: string, { userId, key }
   return rows.length > 0;
 }
 
+/** Stores the response, which is returned again until the key expires. */
 export async function keepAnswer(
   database: Database,
   attempt: string,

@@ -45,7 +45,10 @@ interface Granted {
   codeChallenge: string;
 }
 
-/** Inserts a grant that ends after `codeSeconds` unless its code is exchanged. The secret of its token is random: no API token is this grant. */
+/**
+ * Inserts a grant that ends after `codeSeconds` unless its code is exchanged, and when the role of the user is lower than `role`. The
+ * secret of its row among the API tokens is random, so that no API token is this grant.
+ */
 export async function insertGrant(
   query: Query,
   given: Granted & { userId: string; name: string; role: Role },
@@ -98,6 +101,7 @@ export async function readGrants(database: Database, lookupIds: readonly string[
   return new Map(rows.map((row) => [row.lookupId, row]));
 }
 
+/** Locks a grant until the transaction ends. */
 export async function lockGrant(query: Query, lookupId: string): Promise<Grant | undefined> {
   const [row] = await query<Grant>({ text: `${grants} for update of g`, values: [[lookupId]] });
   return row;

@@ -9,7 +9,9 @@ interface NewSession {
   id: string;
   userId: string;
   tokenHash: Buffer;
+  /** Lifetime from now. */
   seconds: number;
+  /** Seconds since the user authenticated. */
   authenticatedSecondsAgo: number;
   sourceIp: string;
   userAgent: string;
@@ -34,8 +36,9 @@ export async function insertSession(query: Query, session: NewSession): Promise<
 }
 
 /**
- * Extends a session of this user to expire `seconds` from now. Returns its id; undefined when none matches, or it is too old.
- * @param authenticatedSecondsAgo null: the user did not authenticate again.
+ * Extends a session of this user to expire `seconds` from now. Returns its id; undefined when no active session matches, or when it is
+ * too old to be extended.
+ * @param authenticatedSecondsAgo seconds since the user authenticated; null: the user did not authenticate again.
  */
 export async function extendSession(
   query: Query,
@@ -54,6 +57,7 @@ export async function extendSession(
   return row?.id;
 }
 
+/** Deletes the user's expired sessions, and all but the `keep` most recently used. */
 export async function deleteOldSessions(query: Query, userId: string, keep: number): Promise<void> {
   await query({
     text: `delete from sessions where user_id = $1 and (expires_at <= now() or id not in (
@@ -79,6 +83,7 @@ export function listSessions({ query }: Queries, userId: string, idleSeconds: nu
   });
 }
 
+/** Deletes a session. Returns false when it does not exist. */
 export async function deleteSession(query: Query, id: string): Promise<boolean> {
   return (await query({ text: 'delete from sessions where id = $1 returning 1', values: [id] })).length > 0;
 }
@@ -110,6 +115,7 @@ export async function deleteSessionsOfUser(query: Query, userId: string, but: st
   return rows.length;
 }
 
+/** Deletes expired and idle sessions. Returns how many. */
 export async function deleteEndedSessions({ query }: Queries, idleSeconds: number): Promise<number> {
   const rows = await query({
     text: `delete from sessions
@@ -125,7 +131,10 @@ export interface SessionUser extends ActiveUser {
   authenticatedSecondsAgo: number;
 }
 
-/** Finds the users of active sessions by the hashes of their cookies, in hex. Updates the last use at most once a minute. */
+/**
+ * Finds the users of active sessions by the hashes of their cookies, in hex: not expired, and used within `idleSeconds`. Updates the last
+ * use at most once a minute.
+ */
 export async function findSessionUsers(
   database: Database,
   tokenHashes: readonly string[],

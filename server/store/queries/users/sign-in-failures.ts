@@ -15,8 +15,8 @@ export interface FailureLimit {
 
 /**
  * Counts an attempt against each limit. Returns the seconds to wait; 0: it may proceed, and counts as a failure until it is taken back.
- * When one must wait, none is charged: attempts
- * on a paused account do not lock out its address, and a locked-out address does not pause accounts.
+ * When one must wait, none is charged: rejected attempts on a paused account do not lock out other users at the same address, and a
+ * locked-out address does not pause accounts.
  */
 export function countAttempt(
   database: Pick<Database, 'transaction'>,
@@ -75,6 +75,7 @@ export async function takeBack(
     });
 }
 
+/** Deletes counts whose last failure is more than a day old. Returns how many. */
 export async function deleteOldFailures({ query }: Queries): Promise<number> {
   const rows = await query({
     text: `delete from sign_in_failures where last_failure_at < now() - interval '1 day' returning 1`,

@@ -41,6 +41,7 @@ export interface TokenScope {
 export const everyToken: TokenScope = { userId: null, ofAgents: true };
 const inScope = '($1::uuid is null or t.user_id = $1 or ($2 and g.agent_id is not null))';
 
+/** Lists tokens, newest first. */
 export function listTokens(
   { query }: Queries,
   { userId, ofAgents }: TokenScope,

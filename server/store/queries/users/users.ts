@@ -25,6 +25,7 @@ const record = selectList(userSchema, 'u', {
   hosted: 'u.subject is not null',
 });
 
+/** Lists users by email, starting after `after`. */
 export function listUsers(
   { query }: Queries,
   { contains, role }: { contains: string | null; role: Role | null },
@@ -75,7 +76,10 @@ export async function insertUser(query: Query, { id, email, name, role, password
   return rows.length > 0;
 }
 
-/** Updates a user; undefined and null fields stay. A new password clears role_until, since Weir then manages the role, and the invitation. */
+/**
+ * Updates a user; undefined and null fields stay unchanged. Setting a password clears role_until (Weir then
+ * manages the role) and the invitation. Ends grants as endGrantsBeyond does.
+ */
 export async function changeUser(
   query: Query,
   id: string,
@@ -120,6 +124,7 @@ export async function deleteUser(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from users where id = $1', values: [id] });
 }
 
+/** Counts active administrators and locks that number until the transaction ends. */
 export async function lockAdministrators(query: Query): Promise<number> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.administrators] });
   return countAdministrators({ query });
@@ -146,7 +151,10 @@ export async function findPasswordUser(
   return row;
 }
 
-/** Replaces the hash of a password that was just verified. Returns false when the user is not active any more or has another password. */
+/**
+ * Confirms, until the transaction ends, that a user whose password was just verified is still active and still has that password, and
+ * replaces its hash. Returns false when either has changed.
+ */
 export async function confirmPassword(
   query: Query,
   id: string,
@@ -182,6 +190,7 @@ interface Row {
 /**
  * Looks up all people in one query. The returned function gives the current role of a person; undefined when the session, token or user is
  * not active any more.
+ * @param idleSeconds idle time after which a session ends.
  */
 export async function readCurrentRoles(
   database: Database,

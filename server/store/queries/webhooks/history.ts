@@ -30,6 +30,7 @@ export interface StateChange {
   lastEventMs: number;
   /** The current secret. A secret that is no longer the current one is the previous one. Null: none. */
   secretId: string | null;
+  /** Requests that it verified. */
   uses: number;
   /** Requests that the previous secret verified. */
   previousUses: number;
@@ -40,6 +41,7 @@ export interface HistoryRow extends Partial<HistoryCounts>, Partial<StateChange>
   webhookId: string;
   /** Counted in the quarter of an hour and the hour alone, and in the minute of all webhooks together. */
   withoutMinute?: boolean;
+  /** Start of the minute, Unix milliseconds. */
   minuteMs: number;
 }
 
@@ -69,9 +71,9 @@ const addRows = `
   set ${historyColumns.map((name) => `${name} = history.${name} + excluded.${name}`).join(', ')}`;
 
 /**
- * Adds counts to the spans of each webhook and of all together, and to the state of the webhook. Rows are locked in the order of their
- * primary keys, so concurrent processes
- * cannot deadlock; rows of several minutes, after an outage, are written in one transaction.
+ * Adds counts to the spans of a minute, a quarter of an hour and an hour, of each webhook and of all together, and to the state of the
+ * webhook. Rows are locked in the order of their primary keys, so concurrent processes cannot deadlock; rows of several minutes, after an
+ * outage, are written in one transaction.
  * @param rows one for each webhook and minute
  */
 export async function addHistory(
@@ -155,7 +157,7 @@ const busiest = `
 
 /**
  * Reads the last 24 hours of webhooks, those with most events first.
- * @param sinceMs start of the first hour.
+ * @param sinceMs start of the first hour, Unix milliseconds.
  * @param webhookIds null: of all
  */
 export async function readWebhookHistory(

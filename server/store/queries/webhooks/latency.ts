@@ -64,9 +64,8 @@ const longestOfAll = `
 type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
 
 /**
- * Reads the latency of webhooks and agents that had events in the span, the slowest by their p95 first. Of more than COMPARED_MAX, those whose
- * longest
- * times were shorter are left out.
+ * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest by their p95 first, at
+ * most LATENCY_SUBJECTS_MAX of each. With more than COMPARED_MAX, those whose longest times were shorter are left out.
  * @param id of one webhook or agent; null: all
  */
 export async function readLatency(
@@ -135,6 +134,7 @@ function itemOf(rows: Counts[]): LatencyItem {
   };
 }
 
+/** The longest p95 of a stage, milliseconds. */
 function longestOf(item: LatencyItem): number {
   return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
 }

@@ -40,8 +40,8 @@ export function readWebhookUsage({ query }: Queries, ids: readonly string[] | nu
 }
 
 /**
- * Subtracts what retention has removed since the last time, by the hours of the history: once a day those of all webhooks. To count all kept
- * hours again took thirty times as long (bench/NOTES.md).
+ * Subtracts what retention has removed since the last time, by the hours of the history (400 days): once a day those of all webhooks. What
+ * is counted at the same time stays added. To count all kept hours again took thirty times as long (bench/NOTES.md).
  * @param stopping see inParts
  */
 export async function subtractRemovedUsage(

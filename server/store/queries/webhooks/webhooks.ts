@@ -30,8 +30,10 @@ type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] 
 const webhookColumns = Object.keys(settableSchema.shape) as (keyof WebhookColumns)[];
 
 export interface WebhookFilter {
+  /** Webhooks that this agent is subscribed to. */
   agentId: string | null;
   enabled: boolean | null;
+  /** Substring of the name, case-insensitive. */
   contains: string | null;
 }
 
@@ -45,6 +47,7 @@ const record = selectList(storedSchema, 'w', {
     where s.webhook_id = w.id and a.revoked_at is null)`,
 });
 
+/** Finds a webhook that is not deleted. */
 export async function findWebhook(query: Query, id: string): Promise<WebhookRecord | undefined> {
   const [row] = await query<WebhookRecord>({
     text: `select ${record} from webhooks w where w.id = $1 and w.deleted_at is null`,
@@ -75,7 +78,10 @@ export function listWebhooks(
   });
 }
 
-/** Locks the webhook and its secrets, in the order in which they are sealed again: no deadlock. Returns false when it does not exist. */
+/**
+ * Locks the webhook and its secrets against changes until the transaction ends. Secrets are locked in the order of webhook and slot,
+ * the same order in which they are sealed again, so the two cannot deadlock. Returns false when the webhook does not exist.
+ */
 export async function lockWebhook(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: 'select 1 from webhooks where id = $1 and deleted_at is null for no key update',
@@ -86,8 +92,9 @@ export async function lockWebhook(query: Query, id: string): Promise<boolean> {
 }
 
 /**
- * Inserts a webhook without a secret in a cell, or restores the deleted one that has this id. @returns whether it was restored; null: the
- * id is in use
+ * Inserts a webhook without a secret, or restores the deleted one that has this id.
+ * @param cell where the events of a new one are stored
+ * @returns whether it was restored; null: the id is in use
  */
 export async function insertWebhook(
   query: Query,
@@ -115,6 +122,7 @@ export async function insertWebhook(
   return row?.restored ?? null;
 }
 
+/** Sets the given columns, updated_at and, if the webhook was disabled and is enabled now, enabled_at. */
 export async function updateWebhook(query: Query, id: string, columns: GivenColumns): Promise<void> {
   const given = webhookColumns.filter((column) => columns[column] !== undefined);
   await query({
@@ -168,6 +176,7 @@ export interface WebhookRow {
   /** An alert begins when its last event is older than it expects. */
   expectsEvents: boolean;
   sealed: Buffer[];
+  /** Same order as `sealed`. */
   secretIds: string[];
   previousExpiresAtMs: number | null;
 }
