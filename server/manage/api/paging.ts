@@ -71,10 +71,12 @@ export async function cursorProblem(
   return invalidQuery({ issues: [{ path: ['cursor'], detail: CURSOR_DELETED }], omitted: 0 });
 }
 
+/** Response schema of a list without pages. */
 export function listSchema<Item extends z.ZodType>(item: Item) {
   return z.object({ items: z.array(item).describe('all items') });
 }
 
+/** Response schema of a page of a list. */
 export function pageSchema<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item).describe('the items of this page'),

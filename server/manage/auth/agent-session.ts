@@ -17,6 +17,7 @@ interface SessionClaim {
   expiresAtMs: number;
 }
 
+/** A verified claim. */
 export interface ReadClaim extends SessionClaim {
   /** Index of the key that signed it. */
   keyIndex: number;

@@ -12,11 +12,13 @@ import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
 
 const TOKEN_BYTES = 32;
 
+/** A new token, and the hash to store. */
 export function newInvitation(): { token: string; hash: Buffer } {
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   return { token, hash: hashOf(token) };
 }
 
+/** The page on which the user chooses a password. */
 export function invitationUrl(publicUrl: string, token: string): string {
   return `${publicUrl}/invitation?token=${token}`;
 }

@@ -21,6 +21,7 @@ import { type Attempt, accountKey, tryPassword } from './throttle.ts';
 /** Hosted mode: maximum age of the sign-in at the provider. */
 export const REAUTHENTICATION_SECONDS = 300;
 
+/** Problems of an operation with `stepUp`. */
 export const stepUpProblems = [
   'reauthentication_required',
   'sign_in_limited',

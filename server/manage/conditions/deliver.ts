@@ -17,6 +17,7 @@ interface DeliverParts {
   database: Queries;
   log: Log;
   onAttempt: (outcome: 'sent' | 'failed' | 'given_up') => void;
+  /** Longest attempt. */
   timeoutMs?: number;
 }
 

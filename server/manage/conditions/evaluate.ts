@@ -104,6 +104,7 @@ function progressOf(
   return progress;
 }
 
+/** Whether another machine finds it. */
 function isElsewhere({ condition, subject_id: id }: AlertRow, spool: MachineSpool | null): boolean {
   if (condition === 'disk') return !id.startsWith(DISK_HERE);
   return condition === 'spool' && id !== spool?.id;
@@ -124,6 +125,7 @@ function begin(active: readonly ActiveAlert[], held: readonly Reported[], nowMs:
   return fresh.slice(0, BEGUN_MAX).map((one) => newAlert(one, nowMs));
 }
 
+/** The alert about a condition, which begins now. */
 export function newAlert(
   { kind, subject, since, value, threshold }: Omit<Reported, 'begins'>,
   nowMs: number,

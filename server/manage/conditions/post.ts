@@ -26,6 +26,7 @@ export type Posted = { durationMs: number } & (
 interface PostOptions {
   timeoutMs?: number;
   resolve?: Resolve;
+  /** Ends the request. */
   signal?: AbortSignal;
 }
 

@@ -128,6 +128,7 @@ export interface Sample {
   leaving: boolean;
 }
 
+/** Number of seconds kept and shown. */
 export const HISTORY_SECONDS = 300;
 
 /** The last HISTORY_SECONDS, second by second, and the newest state in full. The primary and each process have one. */

@@ -17,6 +17,7 @@ interface HubParts {
   collect: () => Promise<void>;
   /** Sends the counts of the last second to every process. */
   send: (live: Live) => void;
+  /** Whether the database answers the primary. */
   databaseAnswers: () => boolean;
   outages: Pick<OutageLog, 'second'>;
   deaths: () => ProcessDeaths;

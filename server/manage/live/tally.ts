@@ -51,6 +51,7 @@ export class Tally {
     this.#processes.delete(pid);
   }
 
+  /** True while any process has an open stream. */
   get watched(): boolean {
     return [...this.#processes.values()].some(({ sample }) => sample.gauges.streams > 0);
   }

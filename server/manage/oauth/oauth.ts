@@ -64,6 +64,7 @@ export class OAuth {
     return { kind: 'user', person: { id, email, name, role, via: { kind: 'token', tokenId } } };
   }
 
+  /** Handlers by the names of their routes. */
   handlers(): Record<'oauthResource' | 'oauthServer' | 'oauthToken' | 'oauthRevoke' | 'oauthRegister', Handler> {
     const { parts } = this;
     const { anonymous, issuer, resource } = parts;

@@ -42,7 +42,7 @@ export const filterLabels = {
 } as const;
 export type FilterName = keyof typeof filterLabels;
 const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
-/** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
+/** Pause before a page continues a search: other requests get the connection. When two other searches run, it waits longer. */
 const CONTINUE_MS = 50;
 const BUSY_MS = 2_000;
 /** Stands before the id of an agent that gets the event only if its subscriptions and filters are ignored. */
@@ -61,7 +61,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     if (from !== undefined) return redirect(address('/events', { ...given, from, to }));
     const { filters, listed } = await listBy(call, 'listEvents', given);
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
-    // A search that goes on by itself asks again later.
+    // A search that continues by itself asks again later.
     const waits = listed.kind === 'problem' && filters.cursor !== undefined && isTimedId(filters.cursor);
     const page =
       listed.kind === 'done'

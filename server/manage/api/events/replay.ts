@@ -159,6 +159,7 @@ interface Order {
   span: Pick<EventSpan, 'from' | 'to'>;
   /** Null: all that are subscribed. */
   agentIds: readonly string[] | null;
+  /** True once the client has left. */
   isGone: () => boolean;
 }
 

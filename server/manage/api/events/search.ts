@@ -49,6 +49,7 @@ interface EventTally {
 interface SliceOrder {
   database: Database;
   untilMs: number;
+  /** Events of the first slice. */
   first: number;
 }
 

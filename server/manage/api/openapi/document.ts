@@ -181,6 +181,7 @@ function contentOf(input: Readonly<Record<string, z.ZodType | null>>, schemas: S
   );
 }
 
+/** @param cookie name of the session cookie. */
 function securitySchemes(cookie: string): Json {
   return {
     session: { type: 'apiKey', in: 'cookie', name: cookie, description: 'session of a signed-in user' },

@@ -45,6 +45,7 @@ interface UserChanges {
   disabled?: boolean | undefined;
   /** Reset by an administrator: the user's sessions end and the throttle is cleared. */
   password?: string | undefined;
+  /** Revokes the user's API tokens. */
   revokeTokens?: boolean | undefined;
 }
 
