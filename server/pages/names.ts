@@ -99,7 +99,10 @@ export async function withIds<Field extends string, Input extends { [name in Fie
     : change({ ...input, [field]: found.ids });
 }
 
-/** Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids. @param limit rows */
+/**
+ * Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids.
+ * @param limit rows
+ */
 export async function listBy<
   Name extends 'listEvents' | 'listDeliveries' | 'listRejections',
   Filters extends { webhook_id?: string; agent_id?: string },

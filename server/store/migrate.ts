@@ -203,7 +203,10 @@ async function readBlocker({ query }: Queries, pid: number): Promise<string | nu
   return `the lock of ${lock}, held by ${who}${since === null ? '' : ` since ${since.toISOString()}`}`;
 }
 
-/** What a command reports about a migration that was blocked. @param cell absent: home */
+/**
+ * What a command reports about a migration that was blocked.
+ * @param cell absent: home
+ */
 export function describeBlocked(waitsFor: string, cell?: { number: number }): string {
   const of = cell === undefined ? '' : ` of cell ${cell.number}`;
   return `the migration${of} waits for ${waitsFor}; it is tried again`;

@@ -161,7 +161,10 @@ export async function readCellServers(
 
 export interface CellMigrations {
   onApplied: (migration: string, cell: Cell) => void;
-  /** Called after each try that got a lock too late. @param waitsFor what it waited for */
+  /**
+   * Called after each try that got a lock too late.
+   * @param waitsFor what it waited for
+   */
   onBlocked: (waitsFor: string, cell: Cell) => void;
   /** False: a cell whose migration waits for a lock is left to a later call. */
   waitsForLocks: boolean;

@@ -250,7 +250,10 @@ export function readSilentWebhooks({ query }: Queries, nowMs: number): Promise<S
   });
 }
 
-/** Reads the webhooks whose previous secret was used in the last hour, and ends within a day and half of its overlap. @param nowMs Unix milliseconds. */
+/**
+ * Reads the webhooks whose previous secret was used in the last hour, and ends within a day and half of its overlap.
+ * @param nowMs Unix milliseconds.
+ */
 export function readUsedOldSecrets(
   { query }: Queries,
   nowMs: number,
