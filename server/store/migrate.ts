@@ -163,7 +163,7 @@ export function versionProblem(
   if (applied.size > 0 && !applied.has(1))
     return new OperatorError(
       `${finding} of before 1.0, which this release does not upgrade`,
-      `first run ${weirCommand()} migrate of release 1.0.0`,
+      `first run ${weirCommand()} migrate of commit cb507bdb`,
     );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));

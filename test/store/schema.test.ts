@@ -36,10 +36,10 @@ test('every table, column, index, function, trigger and domain has a comment', a
   expect(rows.map(({ object }) => object)).toEqual([]);
 });
 
-test('a database of before 1.0 is refused with the release to go through', async () => {
+test('a database of before 1.0 is refused with the commit to go through', async () => {
   const { database } = await of(earlierDatabase());
   await database.query({ text: 'update schema_migrations set version = 58' });
   await expect(migrate(database)).rejects.toThrow(
-    'the database is at schema version 58 of before 1.0, which this release does not upgrade; first run npx --no weir migrate of release 1.0.0',
+    'the database is at schema version 58 of before 1.0, which this release does not upgrade; first run npx --no weir migrate of commit cb507bdb',
   );
 });
