@@ -48,14 +48,19 @@ export interface DeliveredEvent extends EventFields {
   json(): unknown;
 }
 
+/** Inherited by events, so that the handler can post one to a worker thread, which gets its data. */
+const methods: Pick<DeliveredEvent, 'text' | 'json'> & ThisType<DeliveredEvent> = {
+  text() {
+    return this.body.toString('utf8');
+  },
+  json() {
+    return JSON.parse(this.text().replace(/^\ufeff/, ''));
+  },
+};
+
 function deliveredEvent({ body: text, body_base64 = '', ...fields }: ClaimedDelivery['event']): DeliveredEvent {
   const body = text === undefined ? Buffer.from(body_base64, 'base64') : Buffer.from(text, 'utf8');
-  return {
-    ...fields,
-    body,
-    text: () => body.toString('utf8'),
-    json: () => JSON.parse(body.toString('utf8').replace(/^\ufeff/, '')),
-  };
+  return Object.assign(Object.create(methods), { ...fields, body });
 }
 
 /** `done`, or `gone`: the lease was lost before, so the delivery is delivered again. */

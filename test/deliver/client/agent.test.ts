@@ -67,6 +67,14 @@ test('run acknowledges what the handler finishes, and returns what it refuses, w
   expect(notices.map(({ kind }) => kind)).toEqual(['failed', 'failed']);
 });
 
+test('the data of an event can be posted to a worker thread', async () => {
+  weir.add('{"a":1}');
+  const posted: unknown[] = [];
+  await agent.run(({ event }) => posted.push(structuredClone(event)), { once: true, waitSeconds: 0 });
+  const body = new TextEncoder().encode('{"a":1}');
+  expect(posted).toEqual([expect.objectContaining({ event_type: 'order.created', body })]);
+});
+
 test('a claim takes along the acknowledgement of what was done before; the last one has a request of its own', async () => {
   for (let i = 0; i < 3; i++) weir.add();
   await agent.run(() => {}, { concurrency: 1, max: 3 });
