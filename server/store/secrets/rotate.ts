@@ -118,18 +118,22 @@ async function runPass(
   let after: { id: string; part: string } | undefined = beforeFirst;
   while (after !== undefined) {
     const from: { id: string; part: string } = after;
-    after = await database.transaction(async (query) => {
+    const batch = await database.transaction(async (query) => {
       const rows = await lockSealedRows(query, table, from, BATCH_ROWS);
       const changed: SealedRow[] = [];
+      // Begins at zero each time: after a conflict, all of this runs again.
+      const counts = { current: 0, previous: 0, unreadable: 0 };
       for (const row of rows) {
         const opened = unsealBy(row.sealed, derived, table.context(row));
-        found[opened === null ? 'unreadable' : opened.keyIndex === 0 ? 'current' : 'previous'] += 1;
+        counts[opened === null ? 'unreadable' : opened.keyIndex === 0 ? 'current' : 'previous'] += 1;
         if (opened !== null && opened.keyIndex > 0)
           changed.push({ ...row, sealed: seal(opened.plain, derived[0]!, table.context(row)) });
       }
       if (changed.length > 0) await updateSealedRows(query, table, changed);
-      return rows.length < BATCH_ROWS ? undefined : rows.at(-1);
+      return { counts, last: rows.length < BATCH_ROWS ? undefined : rows.at(-1) };
     });
+    for (const kind of ['current', 'previous', 'unreadable'] as const) found[kind] += batch.counts[kind];
+    after = batch.last;
   }
   return found;
 }

@@ -1,9 +1,10 @@
 /** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, despite interruptions. */
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { systemActor } from '../../../server/store/audit/actor.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { derivedKeys, recordKeys } from '../../../server/store/secrets/keys.ts';
-import { sealedTables } from '../../../server/store/secrets/rotate.ts';
+import { rotateKeys, sealedTables } from '../../../server/store/secrets/rotate.ts';
 import { fingerprintOf, seal, unsealBy } from '../../../server/store/secrets/seal.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { weirOn } from '../../helpers/command.ts';
@@ -229,4 +230,24 @@ test('a response stored for an Idempotency-Key is returned under the new key alo
   const again = await send(after.url, 'a');
   expect([again.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([201, first.body, 'true']);
   expect((await send(after.url, 'b')).body.code).toBe('idempotency_key_reused');
+});
+
+test('a batch that is repeated after a conflict is counted once', async () => {
+  await addWebhook(oldKey);
+  await database.query({
+    text: `
+      create sequence tries;
+      create function conflict_once() returns trigger language plpgsql as $$
+      begin
+        if nextval('tries') = 1 then
+          raise 'a conflict' using errcode = 'serialization_failure';
+        end if;
+        return null;
+      end
+      $$;
+      create trigger conflict_once after update on webhook_secrets for each statement execute function conflict_once()`,
+  });
+  expect(await rotateKeys(database, [someKey, oldKey], systemActor)).toMatchObject({
+    rotation: { counts: { webhook_secrets: { stored: 1, reencrypted: 1, already_current: 0, unreadable: 0 } } },
+  });
 });

@@ -79,8 +79,8 @@ export function readWaiting(
 }
 
 /**
- * Reads the activity of these agents, in slices of ACTIVE_AGENTS_MAX (null: of the newest active agents that are not temporary, at most
- * ACTIVE_AGENTS_MAX). Newest first within a slice. Unknown ids are omitted.
+ * Reads the activity of these agents (null: of the active agents that are not temporary), newest first, at most ACTIVE_AGENTS_MAX. Unknown
+ * ids are omitted.
  */
 export function readAgentActivity({ query }: Queries, ids: readonly string[] | null): Promise<AgentActivity[]> {
   return query<AgentActivity>({
