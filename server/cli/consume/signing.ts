@@ -83,7 +83,7 @@ export async function readWebhook(
 
 /**
  * Returns the signing of a webhook's events, read when it is needed; concurrent callers share one request, since each counts in the limit
- * of agent authentications. Rejects when it cannot be read, or a key is missing.
+ * of agent authentications. Rejects when it cannot be read for the first time, or a key is missing.
  * @param nowMs monotonic clock
  */
 export function signingReader(
@@ -96,7 +96,10 @@ export function signingReader(
     if (keys.secret === null && keys.privateKey === null) return null;
     const before = known.get(id);
     if (before !== undefined && nowMs() - before.readMs < VALID_MS) return before.signing;
-    const signing = read(id).then((webhook) => signingFor(webhook, keys));
+    const signing = read(id).then(
+      (webhook) => signingFor(webhook, keys),
+      (error) => before?.signing ?? Promise.reject(error),
+    );
     known.set(id, { signing, readMs: nowMs() });
     signing.catch(() => known.delete(id));
     return signing;
