@@ -1,7 +1,7 @@
 /** Finds the request headers that contain a signature, or look like one. */
 import { defaultSignatureHeaders, parseDigest } from '../signature.ts';
 import type { RejectionReason } from './reasons.ts';
-import { type NamedScheme, namedSchemeOf } from './schemes.ts';
+import { type NamedScheme, namedHeaderOf, namedSchemeOf } from './schemes.ts';
 
 export interface SignatureField {
   name: string;
@@ -33,7 +33,7 @@ export function signatureFields(headers: readonly string[], configured: string |
     const named = namedSchemeOf(name, value);
     const claims = loose.digest !== null && loose.algorithm === 'sha256';
     const likely = expected || named !== null || (claims && (loose.fault === null || signatureName.test(name)));
-    if (likely || claims) fields.push({ name, value, expected, loose, named, likely });
+    if (likely || claims || namedHeaderOf(name) !== null) fields.push({ name, value, expected, loose, named, likely });
   }
   return fields;
 }

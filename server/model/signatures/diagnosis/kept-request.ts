@@ -5,6 +5,7 @@ import { DEFAULT_SCHEME, schemeOf } from '../presets.ts';
 import { storedHeaders } from '../stored-headers.ts';
 import { type SignatureField, shapeOf, signatureFields } from './fields.ts';
 import { holdsSecret, type RefusedRequest } from './refused.ts';
+import { namedHeaderOf } from './schemes.ts';
 
 export interface KeptSignature {
   name: string;
@@ -75,8 +76,10 @@ export function restoredHeaders(kept: Pick<KeptRequest, 'headers' | 'signatures'
   return headers;
 }
 
-function isDigest({ loose, named }: SignatureField): boolean {
-  return loose.digest !== null || (named !== null && !isToken(named.scheme.definition.algorithm));
+/** Also a damaged signature of a scheme that is not the one of the webhook. */
+function isDigest({ name, expected, loose, named }: SignatureField): boolean {
+  const known = named ?? (expected ? null : namedHeaderOf(name));
+  return loose.digest !== null || (known !== null && !isToken(known.scheme.definition.algorithm));
 }
 
 /** Converts a secret for a byte-by-byte search of bodies, whatever their character set. */

@@ -29,6 +29,11 @@ const named: readonly NamedScheme[] = namedPresets.map(([name, reason]) => {
   return { reason, scheme: compileScheme({ name, definition: presetNamed(name)!.definition }, 0) };
 });
 
+/** The first such scheme with its signature in this header. */
+export function namedHeaderOf(header: string): NamedScheme | null {
+  return named.find(({ scheme }) => scheme.headers[0] === header) ?? null;
+}
+
 /** The scheme that a header with this value belongs to, whatever the id and time of the request; null: none. */
 export function namedSchemeOf(header: string, value: string): NamedScheme | null {
   return named.find(({ scheme }) => scheme.headers[0] === header && isOfForm(scheme, header, value)) ?? null;
