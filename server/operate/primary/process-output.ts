@@ -2,6 +2,9 @@
 import type { Readable } from 'node:stream';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
 
+/** Lines within this time of the first one form one log line: V8 writes the trace of a process without memory in many parts. */
+const TOGETHER_MS = 100;
+const LINES_MAX = 100;
 /** Longest line, in UTF-16 units; what is longer is cut into several. Log lines are far shorter. */
 const LINE_CHARS_MAX = 1_048_576;
 
@@ -12,8 +15,8 @@ interface WritingProcess {
 }
 
 /**
- * Forwards log lines unchanged. Any other output becomes a log line, so that the stream stays JSON: one for the consecutive lines that
- * arrive together, such as a stack trace.
+ * Forwards log lines unchanged. Any other output becomes a log line, so that the stream stays JSON: one for consecutive lines, such as
+ * a stack trace.
  */
 export function forwardOutput(
   { pid, stdout, stderr }: WritingProcess,
@@ -22,15 +25,23 @@ export function forwardOutput(
   for (const stream of [stdout!, stderr!]) {
     let rest = '';
     let others: string[] = [];
+    let timer: NodeJS.Timeout | undefined;
     const flush = () => {
+      clearTimeout(timer);
+      timer = undefined;
       if (others.length > 0) log('process_output', { process: pid, line: others.join('\n') });
       others = [];
+    };
+    const add = (line: string) => {
+      if (line !== '') others.push(line);
+      if (others.length >= LINES_MAX) flush();
+      else timer ??= setTimeout(flush, TOGETHER_MS);
     };
     const take = (line: string) => {
       if (stream === stdout && line.startsWith('{')) {
         flush();
         destination.write(`${line}\n`);
-      } else if (line !== '') others.push(line);
+      } else add(line);
     };
     stream.setEncoding('utf8');
     stream.on('data', (text: string) => {
@@ -38,10 +49,9 @@ export function forwardOutput(
       rest = lines.pop()!;
       for (const line of lines) take(line);
       if (rest.length > LINE_CHARS_MAX) {
-        others.push(rest);
+        add(rest);
         rest = '';
       }
-      flush();
     });
     stream.on('end', () => {
       take(rest);
