@@ -31,6 +31,7 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
   const { headers, body, settings } = request;
   const fields = signatureFields(headers, settings.signatureHeader);
   const expected = fields.filter((field) => field.expected);
+  const hashes = hashesOf(request);
 
   if (verifies(request)) yield { reason: 'verifies_now', header: null, otherwiseValid: true };
 
@@ -40,17 +41,17 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
 
   const repeated = expected.find(({ name }, i) => expected.findIndex((other) => other.name === name) < i);
   if (repeated !== undefined) {
-    const valid = expected.some((field) => field.name === repeated.name && isOfBody(field, request));
+    const valid = expected.some((field) => field.name === repeated.name && isOfBody(field, hashes));
     yield { reason: 'header_repeated', header: repeated.name, otherwiseValid: body && valid };
   }
   const ofScheme = fields.filter(({ named }) => named !== null);
   for (const field of ofScheme) if (field.expected || expected.length === 0) yield schemeFinding(field, request);
 
-  for (const field of expected) yield* expectedFindings(field, request);
+  for (const field of expected) yield* expectedFindings(field, request, hashes);
 
   for (const field of fields) {
     if (field.expected || field.named !== null) continue;
-    const isSigned = isOfBody(field, request);
+    const isSigned = isOfBody(field, hashes);
     if (field.likely || isSigned)
       yield {
         reason: 'header_other',
@@ -64,23 +65,36 @@ function* findings(request: RefusedRequest): Generator<Diagnosis> {
 }
 
 /** Findings for a signature header that the webhook reads. */
-function* expectedFindings(field: SignatureField, request: RefusedRequest): Generator<Diagnosis> {
+function* expectedFindings(field: SignatureField, request: RefusedRequest, hashes: Hashes): Generator<Diagnosis> {
   const { name: header, loose } = field;
   const { body } = request;
   const finding = (reason: RejectionReason, otherwiseValid: boolean | null) => ({ reason, header, otherwiseValid });
-  if (loose.fault !== null) return yield finding(loose.fault, body && loose.digest ? isOfBody(field, request) : null);
+  if (loose.fault !== null) return yield finding(loose.fault, body && loose.digest ? isOfBody(field, hashes) : null);
   if (body === null) return yield finding('body_too_large', null);
   const settings = { ...request.settings, signatureHeader: header };
   yield* mismatches({ ...request, settings }, schemeOf(settings), finding);
-  const isHash = notHmacs(body, activeSecrets(request)).some((hash) => hash.equals(loose.digest!));
+  const isHash = hashes('not_hmac').some((hash) => hash.equals(loose.digest!));
   yield isHash ? finding('not_hmac', true) : finding('digest_differs', false);
 }
 
-/** Whether the digest is the HMAC of the body with a valid secret, whatever its form. */
-function isOfBody({ loose: { algorithm, digest } }: SignatureField, request: RefusedRequest): boolean {
+type Hashes = (kind: SignatureField['loose']['algorithm'] | 'not_hmac') => readonly Buffer[];
+
+/** HMACs of the body with the valid secrets, and what senders take for them. Each is made once: a hundred headers may have a digest. */
+function hashesOf(request: RefusedRequest): Hashes {
   const { body } = request;
-  if (digest === null || body === null) return false;
-  return activeSecrets(request).some((secret) => createHmac(algorithm, secret).update(body).digest().equals(digest));
+  const secrets = activeSecrets(request);
+  const made = new Map<string, readonly Buffer[]>();
+  return (kind) => {
+    const hmacs = () => secrets.map((secret) => createHmac(kind, secret).update(body!).digest());
+    const hashes = made.get(kind) ?? (body === null ? [] : kind === 'not_hmac' ? notHmacs(body, secrets) : hmacs());
+    made.set(kind, hashes);
+    return hashes;
+  };
+}
+
+/** Whether the digest is the HMAC of the body with a valid secret, whatever its form. */
+function isOfBody({ loose: { algorithm, digest } }: SignatureField, hashes: Hashes): boolean {
+  return digest !== null && hashes(algorithm).some((hash) => hash.equals(digest));
 }
 
 /** Hashes that senders take for an HMAC. */

@@ -342,3 +342,19 @@ test.each([
 ])('a hostile body of 64 KiB of %s is diagnosed', (_, body) => {
   expect(find([HEADER, OTHER], { body })).toEqual(['digest_differs', HEADER, false]);
 });
+
+test.each([
+  ['repeats the expected one', OTHER, () => HEADER],
+  ['repeats it without a prefix', OTHER.slice('sha256='.length), () => HEADER],
+  ['has others', OTHER, (i: number) => `x-any-${i}`],
+])('a request with 90 digests whose header %s costs little more than one with two', (_, value, nameOf) => {
+  const body = Buffer.alloc(1_048_576, 'a');
+  const cpuMs = (digests: number) => {
+    const headers = Array.from({ length: digests }, (_, i) => [nameOf(i), value]).flat();
+    const before = process.cpuUsage();
+    find(headers, { body });
+    return process.cpuUsage(before).user / 1_000;
+  };
+  cpuMs(2);
+  expect(cpuMs(90)).toBeLessThan(3 * cpuMs(2) + 20);
+});
