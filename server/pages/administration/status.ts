@@ -11,7 +11,7 @@ import type { Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
 import { ownPage } from '../overview/issues.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
-import { plural } from '../show.ts';
+import { bytes, plural } from '../show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
 const WAIT_SECONDS = '3';
@@ -96,11 +96,24 @@ export function isChanged({ secret, is_set, value, default: usual }: Status['set
   return is_set && (secret || value !== usual);
 }
 
-/** The status as text for support requests, of the settings those that are changed. Contains no secret. */
+/** The status as text for support requests: processes, problems and changed settings. Contains no secret. */
 export function diagnosisText(status: Status): string {
-  const changed = status.settings.filter(isChanged);
-  const settings = Object.fromEntries(changed.map(({ name, secret, value }) => [name, secret ? 'set' : value]));
-  return JSON.stringify({ ...status, settings }, null, 2);
+  const { versions, database, schema, partitions, rate_limit_store: store, doctor } = status;
+  const notes = doctor.checks.filter(({ state }) => state !== 'ok');
+  const changed = status.settings.filter((one) => !one.secret && isChanged(one));
+  return [
+    `Weir ${versions.weir} (${versions.commit}), Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
+    `Since ${status.started_at}: ${processesText(status)}, ${status.process_deaths.total} died`,
+    ...status.process_deaths.newest.map(({ at, pid, reason }) => `  ${at}, process ${pid}: ${reason}`),
+    `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
+    `Schema: version ${schema.version}${schema.pending.map((name) => `, missing ${name}`).join('')}`,
+    `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
+    `Rate limits: ${store.backend}, ${store.state}`,
+    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} not ok`,
+    ...notes.map(({ name, state, finding, fix }) => `  ${state}, ${name}: ${finding}${fix ? `. Fix: ${fix}` : ''}`),
+    'Settings changed from the default:',
+    ...changed.map(({ name, value }) => `  ${name}=${value}`),
+  ].join('\n');
 }
 
 /** `2 processes serving, 1 process draining` */
