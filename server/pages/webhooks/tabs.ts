@@ -117,7 +117,10 @@ const tabs = {
     const old = secrets.find(({ slot }) => slot === 'previous');
     return {
       secrets,
-      meter: old === undefined || counted === null ? null : meterOf(sumOf(counted.points), now - fromMs),
+      meter:
+        old === undefined || counted === null
+          ? null
+          : meterOf(sumOf(counted.points), now - fromMs, secrets.find(({ slot }) => slot === 'current')?.uses ?? 0),
     };
   },
 };
@@ -141,9 +144,12 @@ function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reaso
   return all.map(([status, title, name]) => ({ status, title, count: sum[name] })).filter(({ count }) => count > 0);
 }
 
-/** Requests of the last minutes by the secret that verified them. */
-function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number) {
-  return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, accepted + duplicates - old) };
+/**
+ * Requests of the last minutes by the secret that verified them.
+ * @param uses requests that the current secret has verified. It excludes those of before the rotation.
+ */
+function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number, uses: number) {
+  return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, Math.min(uses, accepted + duplicates - old)) };
 }
 
 /** The page of the webhook in the path, with this tab. */

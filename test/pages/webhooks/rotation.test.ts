@@ -15,7 +15,12 @@ test('the meter counts by secret, the old one is a condition while it is used be
   const send = async (secret: string | null) => (await fetch(webhook.url, signedRequest({ secret }))).status;
   const page = async () => operator.page(`/webhooks/${webhook.id}/secret`);
   expect(await page()).not.toContain('with the old one');
+  expect(await send(webhook.secret)).toBe(202);
+  const accepted = async () => (await operator.api('GET', `/api/v1/history?webhook_id=${webhook.id}`)).body.points;
+  await until(async () => (await accepted()).some((point: { accepted: number }) => point.accepted === 1));
   const { secret } = (await operator.api('POST', `${path}/rotate-secret`, { overlap_seconds: 86_400 })).body;
+  // A request of before the rotation says nothing about which secret the sender has.
+  expect(await page()).toContain('<b>0</b> with the new secret, <b>0</b> with the old one');
   expect([await send(webhook.secret), await send(webhook.secret), await send(secret)]).toEqual([202, 202, 202]);
   await until(async () => (await page()).includes('<b>1</b> with the new secret, <b>2</b> with the old one'));
   const kinds = async () =>
