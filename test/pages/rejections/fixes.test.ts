@@ -121,7 +121,7 @@ test('the list has the source, and above it what to do about each reason', async
   expect(await get(`/rejections?webhook_id=${webhook.id}`, viewer)).not.toContain('#fix');
 });
 
-test('what only the sender can fix says so', async () => {
+test('what only the sender can fix has a message to copy for the sender', async () => {
   const webhook = await app.addWebhook({ secret: SECRET });
   const id = await refuse(webhook, 'x-hub-signature-256', 1, 'of no webhook');
   expect(await get(`/rejections/${id}`)).toContain('name="kind"');
@@ -130,7 +130,11 @@ test('what only the sender can fix says so', async () => {
     const { items } = (await operator.api('GET', `/api/v1/rejections?webhook_id=${webhook.id}`)).body;
     return items.length === 2 && items[0].id;
   });
-  expect(await get(`/rejections/${unsigned}`)).toContain('Usually only the sender can fix this');
+  const page = await get(`/rejections/${unsigned}`);
+  const [, message] = /<pre [^>]*aria-label="Message to the sender">(.*?)<\/pre>/s.exec(page)!;
+  expect(message).toContain(`The request to ${webhook.url} at `);
+  expect(message).toContain('The signature is expected in the header x-hub-signature-256 or x-webhook-signature.');
+  expect(page).toContain(`data-copy="${message}"`);
 });
 
 test('the groups are in the order of what hurts: those of the last hour first, the largest first', async () => {
