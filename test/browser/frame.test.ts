@@ -90,6 +90,19 @@ test('a list is walked and opened by keys, which are shown and can be turned off
   await close();
 });
 
+test('a button that is a choice keeps its name while its form is sent', async () => {
+  const { page, close } = await openTab(app, operator);
+  await page.goto('/events');
+  await page.clock.install();
+  const asked = new Promise((resolve) => page.route('**/events?*range=*', resolve));
+  const lastHour = page.locator('main button.preset').first();
+  await lastHour.click();
+  await asked;
+  await page.clock.runFor(1_000);
+  expect(await lastHour.textContent()).toBe('Last hour');
+  await close();
+});
+
 test('a change shows a toast with Undo, and its button what it is doing', async () => {
   const webhook = await app.addWebhook({ name: 'gamma' });
   const { page, complaints, close } = await openTab(app, operator);

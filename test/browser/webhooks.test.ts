@@ -21,6 +21,10 @@ test('senders are searched while the name is typed, and the page of the new webh
   await page.locator('#flow').getByText('No request yet').waitFor();
   await page.getByRole('heading', { name: 'Set up GitHub' }).waitFor();
   expect(await accessibilityViolations(page)).toEqual([]);
+  await page.getByRole('link', { name: 'Secret', exact: true }).click();
+  await page.getByText('0 requests verified').waitFor();
+  // The first command is open also on a page that htmx puts in the place of one with commands.
+  expect(await page.locator('.sample').first().isVisible()).toBe(true);
   expect(complaints).toEqual([]);
   await close();
 });

@@ -17,6 +17,8 @@
   document.addEventListener('submit', ({ target, submitter }) => {
     const button = submitter ?? target.querySelector('button:not([type="button"])');
     if (!button || button.childElementCount > 0 || target.method === 'dialog') return;
+    // A choice, such as Last hour, is not a verb.
+    if (button.matches('.preset')) return;
     const text = button.textContent.trim();
     const out = doingOf(text);
     const timer = setTimeout(() => {
