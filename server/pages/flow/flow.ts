@@ -104,13 +104,17 @@ export function receivingLamps(webhooks: readonly FlowWebhook[], issues: readonl
       action: link('What the sender needs', '/secret'),
     });
   const isRefused = refused > requests * REFUSED_SHARE_MAX;
-  const verified = wrong.map(causeOf);
+  const why = hour.rejected > 0 ? link('See why and fix it', '/rejections') : link('See why', '#requests');
+  // The issue leads to the page of the webhook, which shows these lamps.
+  const verified = wrong.map((issue) =>
+    issue.kind === 'failing' && why ? { ...causeOf(issue), action: why } : causeOf(issue),
+  );
   if (isRefused && wrong.length === 0)
     verified.push({
       text: `${count(refused)} of ${plural(requests, 'request')} were refused in the last hour.`,
       since: null,
       fix: 'The list of requests has the reason of each, and what to do.',
-      action: hour.rejected > 0 ? link('See why and fix it', '/rejections') : link('See why', '#requests'),
+      action: why,
     });
   const seen = webhooks.some(({ counted }) => counted === undefined)
     ? 'The counts could not be read'

@@ -64,6 +64,12 @@ test.each([
     /5 requests to webhook .+ were rejected in the last hour: .*See why/,
   ],
   [
+    'a first request that was refused',
+    (webhook: TestWebhook) => fetch(webhook.url, { method: 'POST', body: 'x' }),
+    /not flowing: Verified /,
+    /No request to webhook .+ was accepted in the last hour.*See why and fix it/,
+  ],
+  [
     'a disabled webhook',
     (webhook: TestWebhook) => app.webhooks.update(webhook.id, { enabled: false }),
     /not flowing: Sender /,
