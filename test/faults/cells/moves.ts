@@ -95,8 +95,20 @@ export function moveTests(installation: CellInstallation): void {
       const moving = { id: webhook.id, home: weir.conninfo, from: conninfo(from), to: conninfo(to) };
       const { release, reached } = await stopAt(moving);
       onTestFinished(release);
-      const command = installation.spawn('cell', 'move', webhook.id, '--to', String(to));
-      await until(reached);
+      let command!: ReturnType<CellInstallation['spawn']>;
+      let hasEnded = true;
+      await until(async () => {
+        // Again after a refusal: a process takes a cell whose server has just returned as away until its next check.
+        if (hasEnded) {
+          if (command !== undefined) expect(command.stderr()).toContain('cell_unfit');
+          command = installation.spawn('cell', 'move', webhook.id, '--to', String(to));
+          hasEnded = false;
+          void command.ended.then(() => {
+            hasEnded = true;
+          });
+        }
+        return reached();
+      });
       const restore = await fall(command);
       await release();
       await restore();
