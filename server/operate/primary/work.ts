@@ -115,7 +115,9 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
       const work = await readCellWork(home!.database);
       if (work.cells.length > 0) await copyToAll(cells, work.cells);
       if (work.moves) await finishMoves(cells);
-    } catch {}
+    } catch {
+      // What does not answer now is finished when it does.
+    }
   };
   const stops = [
     every(EVERY_MS, keepUp),

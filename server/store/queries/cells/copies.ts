@@ -39,6 +39,7 @@ export async function forgetCopies(query: Query, cell: number, copied: readonly 
   });
 }
 
+/** Notes that a cell needs all configuration: it is new, or was restored from a backup. Call at home. */
 export async function noteEverything(query: Query, cell: number): Promise<void> {
   await query({
     text: `
