@@ -72,13 +72,7 @@ interface PoolOptions {
   onWaited?: (ms: number) => void;
 }
 
-/**
- * Opens a pool, without connecting before the first query.
- * @param connectionsMax DB_POOL_MAX
- * @param isUsable false: the database must not be used yet, and every call rejects with DatabaseUnavailable.
- * @param onWaited called with the milliseconds that a query waited for its connection.
- * @param onError called when an idle connection is lost; the pool replaces it.
- */
+/** Opens a pool, without connecting before the first query. */
 export function openDatabase(
   conninfo: string,
   { connectionsMax, applicationName, isUsable = () => true, onError = () => {}, onWaited = () => {} }: PoolOptions,
