@@ -14,7 +14,7 @@ interface SendJob {
   rate: number | null;
   /** Maximum number of requests in flight. */
   concurrency: number;
-  /** Whether to wait and retry after 429, 503 and lost connections. */
+  /** Whether to wait and retry after 429, 502 to 504 and lost connections. */
   wait: boolean;
 }
 
@@ -146,7 +146,7 @@ function detailOf(problem: string): string | undefined {
   }
 }
 
-/** Maximum attempts of one request that end in 503 or a lost connection, including the first. Retries after 429 are not limited. */
+/** Maximum attempts of one request that end in 502 to 504 or a lost connection, including the first. Retries after 429 are not limited. */
 export const triesMax = 10;
 
 /** Delay between attempts without Retry-After. Ten attempts span about twenty seconds, which is longer than a restart. */
@@ -155,16 +155,17 @@ const backoff: Backoff = { firstMs: 200, maxMs: 5_000 };
 /**
  * How long to wait before the request is repeated; null: the attempt is final. `forAll`: the server asked for the delay, so it applies to
  * every request.
- * @param tries attempts of this request that ended in 503 or a lost connection, including this one
+ * @param tries attempts of this request that ended in 503 or a lost connection (a proxy says 502 or 504), including this one
  * @param refusals attempts of this request that ended in 429, including this one
  * @param random in [0, 1)
  */
 export function repetition(attempt: Attempt, tries: number, refusals: number, random: number) {
   const { status = null, retryAfterMs = null } = attempt.kind === 'answered' ? attempt : {};
   const isRefused = status === 429;
-  if (!isRefused && ((status !== null && status !== 503) || tries >= triesMax)) return null;
+  const isLost = status === null || status === 502 || status === 504;
+  if (!isRefused && ((!isLost && status !== 503) || tries >= triesMax)) return null;
   const afterMs = retryAfterMs ?? backoffMs((isRefused ? refusals : tries) - 1, backoff, random);
-  return { afterMs, forAll: status !== null };
+  return { afterMs, forAll: !isLost };
 }
 
 /** When requests are due, independent of the responses. A delay that the server requests shifts the schedule, so that no burst follows. */

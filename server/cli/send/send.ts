@@ -46,7 +46,7 @@ export function define(command: Command, io: CommandIo): void {
     .option('--rate <r>', 'requests a second, at a constant rate; default: as fast as responses arrive', parseRate)
     .option('--concurrency <c>', 'concurrent requests', wholeNumber(10_000), 16)
     .option('--github-examples', "send every example payload of GitHub's events")
-    .option('--no-wait', 'count 429, 503 and lost connections instead of retrying')
+    .option('--no-wait', 'count 429, 502 to 504 and lost connections instead of retrying')
     .option('--signature-header <name>', 'header that carries the signature', parseHeaderName)
     .option('--scheme <name>', 'sign by this scheme of a sender, see `weir scheme list`; default: sha256')
     .option(

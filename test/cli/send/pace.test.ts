@@ -11,7 +11,7 @@ const answered = (status: number, retryAfterMs: number | null = null): Attempt =
 const lost: Attempt = { kind: 'failed', name: 'ECONNRESET' };
 
 describe('the next step after an attempt', () => {
-  test.each([200, 202, 302, 400, 403, 404, 410, 413, 500, 502])('%i is final', (status) => {
+  test.each([200, 202, 302, 400, 403, 404, 410, 413, 500])('%i is final', (status) => {
     expect(repetition(answered(status, 1000), 1, 0, 0)).toBeNull();
   });
 
@@ -24,8 +24,12 @@ describe('the next step after an attempt', () => {
     expect(waits).toEqual([200, 400, 800, 5000]);
   });
 
-  test('a lost connection is retried only by its own request', () => {
-    expect(repetition(lost, 1, 0, 0)).toEqual({ afterMs: 100, forAll: false });
+  test.each([
+    ['a lost connection', lost],
+    ['502 of a proxy', answered(502)],
+    ['504 of a proxy', answered(504)],
+  ])('%s is retried only by its own request', (_name, attempt) => {
+    expect(repetition(attempt, 1, 0, 0)).toEqual({ afterMs: 100, forAll: false });
   });
 
   test.each([
