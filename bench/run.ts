@@ -2,7 +2,7 @@
 import { loadavg } from 'node:os';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { CommandError, watchOutputs } from '../server/base/command/io.ts';
-import { UndoStack } from '../server/operate/primary/undo.ts';
+import { UndoStack } from '../server/operate/primary/ending.ts';
 import { breadth } from './breadth.ts';
 import { cells } from './cells.ts';
 import { churn } from './churn.ts';

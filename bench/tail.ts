@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { emptyTable, freePort } from '../server/operate/load/environment.ts';
 import { gcFlags } from '../server/operate/primary/forks.ts';
 import { type Database, openDatabase } from '../server/store/connect/pool.ts';
-import { fillWalPool } from '../server/store/embedded/wal-pool.ts';
+import { fillWalPool } from '../server/store/embedded/settings.ts';
 import { type AgentClient, type Delivery, openAgent } from './lib/agent.ts';
 import { startPeer, urlOn } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';

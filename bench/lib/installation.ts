@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
-import { tendDays } from '../../server/store/retention/days.ts';
+import { tendDays } from '../../server/store/retention/partitions.ts';
 import { deriveKey, seal } from '../../server/store/secrets/seal.ts';
 import { arrayOf } from '../../server/store/sql.ts';
 import { FILL_TIMEOUT_MS } from './backlog.ts';

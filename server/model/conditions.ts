@@ -3,8 +3,7 @@
  * `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
  */
 
-import { FULL_WITHIN_DAYS } from './disks.ts';
-import { DEATHS_KEPT, DIED_MINUTES } from './process-deaths.ts';
+import { DEATHS_KEPT, DIED_MINUTES, FULL_WITHIN_DAYS } from './machines.ts';
 import { SOME_RETRY } from './signatures/retries.ts';
 
 /** What a sentence is made of. */

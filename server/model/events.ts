@@ -1,4 +1,4 @@
-/** Events and their deliveries. */
+/** Events, their deliveries, the attempts of these with the actions of users between them, and dead letters. */
 import { z } from 'zod';
 import {
   bodyBytes,
@@ -7,6 +7,7 @@ import {
   example,
   idOf,
   receivedAt,
+  recordId,
   sourceIp,
   textOrNull,
   timeOf,
@@ -116,4 +117,112 @@ export const deliveryCountsSchema = z.object({
     .describe(
       `false: more than ${WAITING_COUNTED_MAX} are waiting or more than ${COUNTED_MAX} dead, and the numbers are estimated from a sample of the table`,
     ),
+});
+
+const attemptOutcomes = [
+  'acknowledged',
+  'rejected',
+  'expired',
+  'revoked',
+  'released',
+  'replayed',
+  'dismissed',
+  'restored',
+  'filtered',
+] as const;
+
+export const attemptSchema = z
+  .object({
+    outcome: z
+      .enum(attemptOutcomes)
+      .nullable()
+      .describe(
+        'rejected: nack; expired: the lease; revoked: the agent; released, which counts as no attempt: the agent disconnected before it got the delivery, or returned it before it began the work. replayed, dismissed and restored (an undo) are actions of a user; filtered: the filter of the subscription excluded the event. null: the lease is active',
+      ),
+    lease: z
+      .int()
+      .nullable()
+      .describe('number of the lease, as in the receipt; null: an action of a user, or filtered'),
+    leased_at: timeOrNull('when the agent claimed the delivery; null: an action of a user, or filtered'),
+    lease_seconds: z.number().nullable().describe('length of the lease with its extensions'),
+    agent_address: textOrNull('address from which the agent claimed the delivery'),
+    at: timeOrNull('when the attempt ended, or the user acted; null: the lease is active'),
+    duration_ms: z.number().nullable().describe('from the claim to the end of the attempt'),
+    reason: textOrNull('reason that the agent gave'),
+    retry_seconds: z.number().nullable().describe('delay after which the delivery could be claimed again'),
+  })
+  .meta({
+    id: 'Attempt',
+    examples: [
+      {
+        outcome: 'rejected',
+        lease: 1,
+        leased_at: '2026-11-21T20:04:48.298Z',
+        lease_seconds: 60,
+        agent_address: '192.0.2.20',
+        at: '2026-11-21T20:04:51.302Z',
+        duration_ms: 3004,
+        reason: 'timeout calling CRM',
+        retry_seconds: 5,
+      },
+    ],
+  });
+
+export type Attempt = z.output<typeof attemptSchema>;
+
+export const deadGroupSchema = z
+  .object({
+    reason: textOrNull('reason of the last attempt; null: the agent gave none'),
+    deliveries: z.int().describe('number of dead letters'),
+    agents: z.int().describe('number of agents'),
+    agent_ids: z.array(z.guid()).describe('ids of up to 5 of these agents'),
+    first_at: timeOf('when the first of them became dead'),
+    last_at: timeOf('when the last of them became dead'),
+  })
+  .meta({ id: 'DeadLetterGroup' });
+
+export const deadGroupsSchema = z.object({
+  items: z.array(deadGroupSchema).describe('the most frequent reason first'),
+  complete: z
+    .boolean()
+    .describe(`false: only the newest ${COUNTED_MAX} dead letters are counted, or rare reasons are omitted`),
+});
+
+/** A reason as it is stored: at most 500 characters, which are up to 1,000 UTF-16 units. */
+export const reasonText = z
+  .string()
+  .max(1_000)
+  .refine((value) => !/\0|\p{Cs}/u.test(value), 'NUL and unpaired surrogates are not in any reason.');
+const actionId = z
+  .guid()
+  .nullable()
+  .describe('id by which the action can be undone for 24 hours; null: nothing was changed');
+
+/** Whether deliveries in this state are replayed only for one agent at a time: its agent acknowledged them, or did not want them. */
+export const needsOneAgent = (state: string): boolean => state === 'done' || state === 'filtered';
+
+export const undoInput = z.strictObject({ action_id: recordId.describe('from the response of the action') });
+
+const more = {
+  more: z.boolean().describe('true: more deliveries match; repeat the request with finished_before'),
+  finished_before: timeOf(
+    'time before which they were finished; without it, a repeated request replays what was acknowledged since',
+  ),
+};
+
+export const replayedSchema = z.object({
+  replayed: z.int().describe('number of deliveries that are pending again'),
+  ...more,
+  action_id: actionId,
+});
+
+export const dismissedSchema = z.object({
+  dismissed: z.int().describe('number of deliveries that are dismissed'),
+  ...more,
+  action_id: actionId,
+});
+
+export const undoneSchema = z.object({
+  restored: z.int().describe('number of deliveries restored to what they were before the action'),
+  others: z.int().describe('number of deliveries that were claimed or changed since, and stay as they are'),
 });

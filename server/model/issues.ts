@@ -1,7 +1,27 @@
-/** Issues: conditions that were seen, with groups of rejections and of dead letters. Each has who looks after it. */
+/** Issues: conditions that were seen, with groups of rejections and of dead letters, each with who looks after it; and outages of the database. */
 import { z } from 'zod';
 import { type ConditionKind, conditionKinds, conditionOf, conditionTable } from './conditions.ts';
-import { example, idOf, instant, prose, text, timeOf } from './fields.ts';
+import { example, idOf, instant, prose, recordId, text, timeOf } from './fields.ts';
+
+const whole = z.number().int().min(0);
+
+const seen = {
+  began_at: timeOf('when the database stopped answering this machine'),
+  refused: whole.describe('requests to webhooks that were answered 5xx'),
+  spooled: whole.describe('events that were written to the spool and answered 202'),
+};
+
+/** An outage that has not ended. */
+export const ongoingOutageSchema = z.object(seen);
+export type OngoingOutage = z.output<typeof ongoingOutageSchema>;
+
+export const outageSchema = z.object({
+  id: recordId.describe('the outage'),
+  machine: z.string().describe('name of the machine'),
+  ...seen,
+  ended_at: timeOf('when the database answered again, or when Weir was stopped before'),
+});
+export type Outage = z.output<typeof outageSchema>;
 
 /** Hours of `hours`. */
 export const ISSUE_HOURS = 24;

@@ -6,7 +6,7 @@ import { recordOf } from '../base/http/record.ts';
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import type { OperationName } from '../manage/api/routes.ts';
-import type { Runner } from '../manage/api/run.ts';
+import type { Runner } from '../manage/api/runner.ts';
 import type { Person } from '../manage/auth/person.ts';
 import { confirmationOf } from '../model/confirmations.ts';
 import type { Named, NamedTable, NewestNames } from '../store/queries/names.ts';

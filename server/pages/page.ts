@@ -2,7 +2,7 @@
 
 import type { Exchange } from '../base/http/exchange.ts';
 import { type Problem, problem } from '../base/http/problem.ts';
-import { within } from '../base/time/within.ts';
+import { within } from '../base/time/every.ts';
 import type { OperationName } from '../manage/api/routes.ts';
 import type { Person } from '../manage/auth/person.ts';
 import type { Call, CallArguments, Called, Invalid } from './call.ts';

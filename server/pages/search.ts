@@ -2,7 +2,7 @@
 
 import { parseNetwork } from '../model/address.ts';
 import { recordId } from '../model/fields.ts';
-import { PartialReads } from '../store/cells/partial-reads.ts';
+import { PartialReads } from '../store/cells/cells-database.ts';
 import type { Database } from '../store/connect/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/events/lists.ts';
 import type { Call } from './call.ts';

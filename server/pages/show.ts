@@ -1,7 +1,7 @@
 /** Formats values for templates. */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/time/durations.ts';
 
-export { reasonTitle } from '../model/signatures/diagnosis/titles.ts';
+export { reasonTitle } from '../model/signatures/diagnosis/reasons.ts';
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB'];
 

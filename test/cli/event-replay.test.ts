@@ -1,7 +1,7 @@
 /** `weir event replay` by filter, and `weir job`. */
 import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/command/run.ts';
+import { runCommand } from '../../server/cli/command/run-command.ts';
 import { commands } from '../../server/cli/commands.ts';
 import { addAgent, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import { weir as run, weirJson } from '../helpers/command.ts';

@@ -228,7 +228,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   ],
   'Passwords are stored as argon2id hashes.': [
     ['manage/auth/password-hash.test.ts', 'a hash is argon2id with parameters recommended by OWASP'],
-    ['manage/api/users/service.test.ts', 'with a generated password that is shown once and not stored'],
+    ['manage/api/users/user-changes.test.ts', 'with a generated password that is shown once and not stored'],
   ],
   'Failed attempts pause the account and the client address, but no browser in which the user has signed in before.': [
     ['manage/auth/throttle.test.ts', '%s has a number of free failures; then it is paused'],
@@ -269,7 +269,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   ],
   'Secrets are encrypted with AES-256-GCM under `SECRETS_KEY`.': [
     ['store/secrets/seal.test.ts', 'is AES-256-GCM: version, nonce, tag and ciphertext'],
-    ['manage/api/webhooks/service.test.ts', 'a stored secret that no key decrypts'],
+    ['manage/api/webhooks/webhook-changes.test.ts', 'a stored secret that no key decrypts'],
     ['manage/api/idempotency.test.ts', 'stores no secret in clear text'],
     ['store/secrets/rotate.long.test.ts', 'every table with a sealed column is listed'],
   ],

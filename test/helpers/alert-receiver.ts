@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { onTestFinished } from 'vitest';
 import type { Settings } from '../../server/base/settings/read.ts';
-import type { DiskState } from '../../server/model/disks.ts';
+import type { DiskState } from '../../server/model/machines.ts';
 import { createAlerts } from '../../server/operate/primary/alerts.ts';
 import { emptySpool, type SpoolContents } from '../../server/receive/spool/contents.ts';
 import type { Database } from '../../server/store/connect/pool.ts';

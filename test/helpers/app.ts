@@ -7,10 +7,10 @@ import { readSettings, type Settings } from '../../server/base/settings/read.ts'
 import type { settingTable } from '../../server/base/settings/table.ts';
 import { createLog } from '../../server/base/telemetry/log.ts';
 import type { StartWait } from '../../server/manage/api/status/health.ts';
-import type { Webhooks } from '../../server/manage/api/webhooks/service.ts';
+import type { Webhooks } from '../../server/manage/api/webhooks/webhook-changes.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
+import { UndoStack } from '../../server/operate/primary/ending.ts';
 import { RunFolder } from '../../server/operate/primary/run-folder.ts';
-import { UndoStack } from '../../server/operate/primary/undo.ts';
 import { type App, startApp } from '../../server/operate/process/app.ts';
 import { asRole } from '../../server/store/connect/conninfo.ts';
 import { ChangeListener } from '../../server/store/connect/listen.ts';

@@ -6,7 +6,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 import type { CommandEntry } from '../../server/cli/command/program.ts';
-import { runCommand } from '../../server/cli/command/run.ts';
+import { runCommand } from '../../server/cli/command/run-command.ts';
 import { commands } from '../../server/cli/commands.ts';
 import { joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
 import { type Overrides, startTestApp, type TestApp } from './app.ts';

@@ -1,11 +1,11 @@
 /** People for tests: users with a session and an API token, created without forms. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { Users } from '../../server/manage/api/users/service.ts';
+import { Users } from '../../server/manage/api/users/user-changes.ts';
 import { Passwords } from '../../server/manage/auth/password-hash.ts';
 import { cookieName, hashSessionToken } from '../../server/manage/auth/people.ts';
 import { createCredential } from '../../server/model/credential.ts';
 import type { Role } from '../../server/model/users.ts';
-import { systemActor } from '../../server/store/audit/actor.ts';
+import { systemActor } from '../../server/store/audit/record.ts';
 import type { TestApp } from './app.ts';
 
 export interface Answer {

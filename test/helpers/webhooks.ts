@@ -1,11 +1,11 @@
 /** Webhooks for tests, created like by a command. */
 
 import type { Result } from '../../server/base/http/problem.ts';
-import { Webhooks } from '../../server/manage/api/webhooks/service.ts';
+import { Webhooks } from '../../server/manage/api/webhooks/webhook-changes.ts';
 import { type NewWebhook, webhookInput } from '../../server/model/webhooks.ts';
 import { savedWebhooks } from '../../server/operate/primary/saved-webhooks.ts';
-import { Changes } from '../../server/store/announce.ts';
-import { systemActor } from '../../server/store/audit/actor.ts';
+import { systemActor } from '../../server/store/audit/record.ts';
+import { Changes } from '../../server/store/connect/listen.ts';
 import type { Database, DatabasePool } from '../../server/store/connect/pool.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/store/secrets/keys.ts';
 import { until } from './wait.ts';

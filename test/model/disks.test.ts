@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lowDisks } from '../../server/model/disks.ts';
+import { lowDisks } from '../../server/model/machines.ts';
 
 const GIB = 2 ** 30;
 const disk = (

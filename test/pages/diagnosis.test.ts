@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeSettings } from '../../server/manage/api/status/operations.ts';
+import { describeSettings } from '../../server/manage/api/status/status-operations.ts';
 import { diagnosisText, isChanged } from '../../server/pages/administration/status.ts';
 import { settingsOf } from '../helpers/settings.ts';
 

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Changes } from '../../server/store/announce.ts';
-import { APPLIED_CHANNEL, LISTENER_NAME } from '../../server/store/connect/listen.ts';
+import { APPLIED_CHANNEL, Changes, LISTENER_NAME } from '../../server/store/connect/listen.ts';
 import { type DatabasePool, LISTENING_MAX, openDatabase } from '../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../server/store/connect/unavailable.ts';
 import { emptyDatabase } from '../helpers/postgres.ts';

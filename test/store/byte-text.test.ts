@@ -1,6 +1,6 @@
 /** Bytes of a column as text, as Postgres returns them. */
 import { expect, test } from 'vitest';
-import { asText, type ByteText, bytesOf, utf8Of } from '../../server/store/byte-text.ts';
+import { asText, type ByteText, bytesOf, utf8Of } from '../../server/store/sql.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 

@@ -3,6 +3,9 @@
  * resolves to another one a moment later (DNS rebinding) changes nothing.
  */
 import { lookup } from 'node:dns/promises';
+import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import type { LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { PRIVATE_RANGES } from '../../model/address.ts';
 
@@ -79,4 +82,21 @@ function rangeOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
  */
 function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
   return address.kind() === 'ipv6' && address.match(NAT64) ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
+}
+
+/** One request to a URL whose addresses were checked. Redirects are not followed. Resolves as soon as the head of the response is there. Rejects with the error of the connection, or when `signal` aborts. */
+export function requestChecked(
+  url: URL,
+  addresses: readonly CheckedAddress[],
+  { body, ...options }: Pick<RequestOptions, 'method' | 'headers'> & { body?: Uint8Array; signal: AbortSignal },
+): Promise<IncomingMessage> {
+  const request = url.protocol === 'https:' ? requestHttps : requestHttp;
+  const lookup: LookupFunction = (_name, { all }, callback) =>
+    all ? callback(null, [...addresses]) : callback(null, addresses[0]!.address, addresses[0]!.family);
+  return new Promise((resolve, reject) => {
+    // Use a new connection: an existing one may lead to an address that was checked under other settings.
+    const call = request(url, { ...options, agent: false, lookup }, resolve);
+    call.once('error', reject);
+    call.end(body);
+  });
 }

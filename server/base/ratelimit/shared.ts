@@ -8,7 +8,7 @@
 
 import { Cluster } from 'ioredis';
 import { OperatorError } from '../../model/fault.ts';
-import { within } from '../time/within.ts';
+import { within } from '../time/every.ts';
 import { Breaker, type OutageReport } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { addressesOf, CONNECT_TIMEOUT_MS, type CounterStore, causeOf, fixOf, LOST, openStore } from './store.ts';

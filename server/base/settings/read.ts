@@ -9,9 +9,8 @@ import { passwordProblem } from '../../model/passwords/rules.ts';
 import { keyPath } from '../files/data-dir.ts';
 import { formatConninfo } from '../net/conninfo.ts';
 import { isSafeUrl } from '../net/loopback.ts';
-import { type Gathered, type Given, gather } from './gather.ts';
+import { type Gathered, type Given, gather, type UnknownSetting, unknownSettings } from './gather.ts';
 import { settingTable } from './table.ts';
-import { type UnknownSetting, unknownSettings } from './unknown.ts';
 import type { Setting } from './values.ts';
 
 type Table = typeof settingTable;

@@ -36,3 +36,14 @@ export function coalesced(work: () => Promise<void>): () => Promise<void> {
     return next;
   };
 }
+
+/** A time limit for work that nothing can stop. */
+
+/** Resolves with undefined if `work` does not settle in time. Its later result is dropped. */
+export async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, undefined);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}

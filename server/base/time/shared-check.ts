@@ -1,4 +1,4 @@
-import { within } from './within.ts';
+import { within } from './every.ts';
 
 /** Options of an asynchronous check that callers share: one check runs at a time, its answer is cached, and waits are bounded. */
 interface SharedCheckOptions<T> {

@@ -21,12 +21,12 @@ import {
   requestBytes,
   signedRequest,
 } from '../../operate/load/environment.ts';
-import { type Run, runOf } from '../../operate/load/run.ts';
+import { type Run, runOf } from '../../operate/load/results.ts';
 import { measureWindow, WARM_UP_SECONDS, type Window } from '../../operate/load/window.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { type BenchProgress, showBenchProgress } from '../command/progress.ts';
+import { untilSignal } from '../command/run-command.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
-import { untilSignal } from '../command/signals.ts';
 import { openLocal } from '../manage/socket.ts';
 import { type CurveOrder, describeReport, drawReport, reportOf } from './report.ts';
 

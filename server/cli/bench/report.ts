@@ -1,6 +1,6 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
 import { table, whole } from '../../base/command/io.ts';
-import { faultsOf, type Run } from '../../operate/load/run.ts';
+import { faultsOf, type Run } from '../../operate/load/results.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 
 export interface CurveOrder {

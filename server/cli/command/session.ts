@@ -3,9 +3,9 @@
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
-import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
+import { Changes } from '../../store/connect/listen.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { hasEmbeddedData } from '../../store/embedded/join.ts';
 import { type OpenedDatabase, openCell, openCurrent, openMigrated } from '../../store/open.ts';

@@ -18,7 +18,7 @@ import { describeBlocked } from '../../store/migrate.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
 import { derivedKeys, existingSecretsKeys } from '../../store/secrets/keys.ts';
 import { showTableProgress } from '../command/progress.ts';
-import { untilSignal } from '../command/signals.ts';
+import { untilSignal } from '../command/run-command.ts';
 
 /** `weir backup FILE`. Works beside a serving Weir, and on a database of an earlier release. */
 export function define(command: Command, io: CommandIo): void {

@@ -3,7 +3,7 @@ import { CommandError, type CommandIo, printJson, printText, table } from '../..
 import { keyPath, lockDataDir } from '../../base/files/data-dir.ts';
 import { readSettings } from '../../base/settings/read.ts';
 import { AGENT_SESSION_SECONDS } from '../../manage/auth/agent.ts';
-import { commandActor } from '../../store/audit/actor.ts';
+import { commandActor } from '../../store/audit/record.ts';
 import { previousKeyPath, replaceStoredKey } from '../../store/secrets/keys.ts';
 import { type KeyRotation, rotateKeys } from '../../store/secrets/rotate.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';

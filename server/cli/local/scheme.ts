@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printText, table } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
-import { describePreset } from '../../manage/api/schemes/operations.ts';
+import { describePreset } from '../../manage/api/openapi/openapi-operations.ts';
 import { handshakes } from '../../model/signatures/definition.ts';
 import { presetNamed, presets } from '../../model/signatures/presets.ts';
 

@@ -15,7 +15,11 @@ const resources: readonly (readonly [string, string, () => Promise<{ rows: reado
   ['audit', 'show and verify the audit log', () => import('./resources/audit.ts')],
   ['delivery', 'show deliveries, replay finished ones, and dismiss dead ones', () => import('./resources/delivery.ts')],
   ['issue', 'show what needs a person, assign it, and snooze it', () => import('./resources/issue.ts')],
-  ['alert', 'show alerts, and send a test alert', () => import('./resources/alert.ts')],
+  [
+    'alert',
+    'show alerts, and send a test alert',
+    async () => ({ rows: (await import('./resources/issue.ts')).alertRows }),
+  ],
   [
     'history',
     'show how many requests were accepted, rejected and limited, by hour or day (UTC)',
@@ -24,9 +28,13 @@ const resources: readonly (readonly [string, string, () => Promise<{ rows: reado
   [
     'latency',
     'show how long events take from receipt to commit, claim and acknowledgement, the slowest first',
-    () => import('./resources/latency.ts'),
+    async () => ({ rows: (await import('./resources/history.ts')).latencyRows }),
   ],
-  ['outage', 'show outages of the database, and what they refused', () => import('./resources/outage.ts')],
+  [
+    'outage',
+    'show outages of the database, and what they refused',
+    async () => ({ rows: (await import('./resources/history.ts')).outageRows }),
+  ],
   ['cell', 'spread webhooks over several Postgres servers', () => import('./resources/cell.ts')],
   [
     'export',

@@ -4,16 +4,16 @@
  */
 import type { CommandIo } from '../../base/command/io.ts';
 import { ProblemError, problem, problemDocument } from '../../base/http/problem.ts';
-import { auditOperations } from '../../manage/api/audit/operations.ts';
-import { cellOperations } from '../../manage/api/cells/operations.ts';
+import { auditOperations } from '../../manage/api/audit/audit-operations.ts';
+import { cellOperations } from '../../manage/api/cells/cell-operations.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
-import { Runner } from '../../manage/api/run.ts';
-import { userOperations } from '../../manage/api/users/operations.ts';
-import { webhookOperations } from '../../manage/api/webhooks/operations.ts';
+import { Runner } from '../../manage/api/runner.ts';
+import { userOperations } from '../../manage/api/users/user-operations.ts';
+import { webhookOperations } from '../../manage/api/webhooks/webhook-operations.ts';
 import { localAdministrator } from '../../manage/auth/local.ts';
 import { Passwords } from '../../manage/auth/password-hash.ts';
-import { commandActor } from '../../store/audit/actor.ts';
+import { commandActor } from '../../store/audit/record.ts';
 import { derivedKeys } from '../../store/secrets/keys.ts';
 import { type CommandSession, openSession } from '../command/session.ts';
 import { type BodyOf, type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';

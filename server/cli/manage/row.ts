@@ -20,12 +20,12 @@ import { uuid } from '../command/arguments.ts';
 import {
   type Call,
   type Connection,
+  confirmedCall,
   documentOf,
   type OpenConnection,
   ProblemFailure,
   type UsesDatabase,
 } from './call.ts';
-import { confirmedCall } from './confirm.ts';
 import { idOf, keyOf, namesOf, type Resource } from './lists.ts';
 import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';
 

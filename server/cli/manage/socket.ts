@@ -11,7 +11,7 @@ import { ClientPackage } from '../../base/http/client-package.ts';
 import { readSettings } from '../../base/settings/read.ts';
 import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
 import { COMMAND_USER_FIELD } from '../../manage/auth/local.ts';
-import { systemName } from '../../store/audit/actor.ts';
+import { systemName } from '../../store/audit/record.ts';
 import type { Connection, UsesDatabase } from './call.ts';
 import { callOver } from './remote.ts';
 

@@ -5,7 +5,7 @@ import { openCredentialFile } from '../../deliver/client/credential.ts';
 import { type Answer, type ApiClient, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
 import { AgentSession } from '../../deliver/client/session.ts';
 import { parseAddress } from '../command/arguments.ts';
-import { untilSignal } from '../command/signals.ts';
+import { untilSignal } from '../command/run-command.ts';
 import {
   eventReader,
   type Failure,

@@ -8,7 +8,7 @@ import { HEADER_NAME } from '../../model/signatures/sources.ts';
 import { parseAddress, wholeNumber } from '../command/arguments.ts';
 import { openBar } from '../command/progress.ts';
 import { type Payload, readPayloads, type SignedPayload, signed } from './payloads.ts';
-import { openClient, runSend, type SendWatcher } from './run.ts';
+import { openClient, runSend, type SendWatcher } from './send-requests.ts';
 import { describeSummary, SendTally } from './summary.ts';
 
 interface SendOptions {

@@ -9,7 +9,6 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Spans } from '../../base/telemetry/spans.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
-import { bytesOf, utf8Of } from '../../store/byte-text.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Directory } from '../../store/directory.ts';
@@ -18,6 +17,7 @@ import { type Agent, isValidFor } from '../../store/queries/agents/agents.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import { receiptText } from '../../store/queries/claims/receipts.ts';
 import { settleDeliveries } from '../../store/queries/claims/settle.ts';
+import { bytesOf, utf8Of } from '../../store/sql.ts';
 import { claimRound, nothingClaimed, type Round, type RoundParts } from './round.ts';
 import { type createSettle, knownReceipts, type ReceiptsAnswer, type Refusal } from './settle.ts';
 import type { WaitingClaims } from './waiting-claims.ts';

@@ -10,9 +10,9 @@ import {
   type RunCounts,
   type RunOptions,
 } from './options.ts';
-import { Run } from './run.ts';
 import { AgentSession } from './session.ts';
 import type { WorkHandler } from './work.ts';
+import { Run } from './work-loop.ts';
 
 export {
   type ClaimedDelivery,

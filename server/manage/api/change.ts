@@ -4,9 +4,8 @@
 
 import { ProblemError, problem, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
-import type { Changes } from '../../store/announce.ts';
-import type { Actor } from '../../store/audit/actor.ts';
-import { type AuditKind, record } from '../../store/audit/record.ts';
+import { type Actor, type AuditKind, record } from '../../store/audit/record.ts';
+import type { Changes } from '../../store/connect/listen.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 
 /** Precondition of a change, evaluated on the current, locked row. */

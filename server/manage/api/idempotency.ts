@@ -13,7 +13,7 @@
 import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { problem } from '../../base/http/problem.ts';
 import type { Role } from '../../model/users.ts';
-import type { Actor } from '../../store/audit/actor.ts';
+import type { Actor } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../../store/queries/users/idempotency.ts';
 import { seal, unseal } from '../../store/secrets/seal.ts';

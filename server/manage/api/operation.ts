@@ -1,10 +1,13 @@
 /** An API operation, independent of HTTP. Its zod schemas for input and output are used for validation and documentation. */
+import { createHash } from 'node:crypto';
 import type { z } from 'zod';
+import { tagsIn } from '../../base/http/conditional.ts';
 import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
-import { type Problem, problem, type Result } from '../../base/http/problem.ts';
+import { type Problem, problem, problemLater, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
 import { allows } from '../../model/users.ts';
-import type { Actor } from '../../store/audit/actor.ts';
+import type { Actor } from '../../store/audit/record.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
 
@@ -162,4 +165,36 @@ export function done<Status extends number, Body>(
 ): Done<Status, Body>;
 export function done(status: number, body?: unknown, headers?: Record<string, string>): Done {
   return { kind: 'done', status, body, headers };
+}
+
+/** Returns a strong entity tag of a representation (RFC 9110, section 8.8.3). */
+export function etagOf(text: string): string {
+  return `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
+}
+
+/**
+ * Returns the If-Match check of a request. It passes for a representation whose tag is listed, and for any representation with
+ * `*` or without the header. A weak tag never matches.
+ * @param field value of If-Match
+ * @param schema schema of the GET response
+ */
+export function ifMatch(
+  field: string | undefined,
+  schema: z.ZodType | undefined,
+): (representation: unknown) => boolean {
+  if (field === undefined || schema === undefined || field.trim() === '*') return () => true;
+  const listed = tagsIn(field).filter((tag) => !tag.startsWith('W/'));
+  return (representation) => listed.includes(etagOf(JSON.stringify(schema.parse(representation))));
+}
+
+/** The problem of a request that needs a database that cannot be used; it names the cell. Null: the error is another one. */
+export function outageProblem(error: unknown): Problem | null {
+  if (!(error instanceof DatabaseUnavailable)) return null;
+  const refused = problemLater('database_unavailable', 1);
+  if (error.cell === undefined) return refused;
+  const { number, name } = error.cell;
+  return {
+    ...refused,
+    detail: `Cell ${number} (${name}) cannot be reached or accepts no writes, and this needs it; repeat the request.`,
+  };
 }

@@ -5,7 +5,7 @@ import type { Problem } from '../../base/http/problem.ts';
 import { recordId } from '../../model/fields.ts';
 import type { Query } from '../../store/connect/pool.ts';
 import { isTimedId } from '../../store/ids.ts';
-import { cursorExists, type PagedTable } from '../../store/queries/cursors.ts';
+import { cursorExists, type PagedTable } from '../../store/queries/names.ts';
 
 /** Id of an event or a delivery, which contains its time. */
 export const eventId = z

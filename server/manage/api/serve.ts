@@ -10,11 +10,10 @@ import type { AgentAuth } from '../auth/agent.ts';
 import type { AnonymousLimit } from '../auth/anonymous.ts';
 import { CSRF_HEADER, type Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
-import type { Operation, Outcome } from './operation.ts';
+import { etagOf, type Operation, type Outcome } from './operation.ts';
 import type { Operations } from './operations.ts';
-import { etagOf } from './precondition.ts';
 import type { OperationAccess, OperationName } from './routes.ts';
-import type { Requester, Runner } from './run.ts';
+import type { Requester, Runner } from './runner.ts';
 
 /** Counts a change on a route open to anyone. Returns the problem if the client address is over its rate limit. */
 export type OverOpenLimit = (exchange: Exchange) => Promise<Problem | null>;

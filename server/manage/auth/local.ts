@@ -4,7 +4,7 @@
  * its requester this person.
  */
 import type { Exchange } from '../../base/http/exchange.ts';
-import { type Actor, commandActor } from '../../store/audit/actor.ts';
+import { type Actor, commandActor } from '../../store/audit/record.ts';
 import type { Person } from './person.ts';
 
 /**

@@ -2,7 +2,7 @@
 
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Role } from '../../model/users.ts';
-import type { Actor } from '../../store/audit/actor.ts';
+import type { Actor } from '../../store/audit/record.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 
 export interface Person {

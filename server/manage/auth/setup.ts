@@ -7,8 +7,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater, type Result } from '../../base/http/problem.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { type Actor, systemActor } from '../../store/audit/actor.ts';
-import { record } from '../../store/audit/record.ts';
+import { type Actor, record, systemActor } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import {
   type ActiveUser,

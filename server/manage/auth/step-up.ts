@@ -7,8 +7,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { invalid, problem, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
-import type { Actor } from '../../store/audit/actor.ts';
-import { record } from '../../store/audit/record.ts';
+import { type Actor, record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { deleteSessionsOfUser } from '../../store/queries/users/sessions.ts';
 import { revokeTokensOfUser } from '../../store/queries/users/tokens.ts';

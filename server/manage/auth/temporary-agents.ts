@@ -1,8 +1,7 @@
 /** The end of temporary agents, which `weir listen` creates: expiry by the time of the last request, then removal with the deliveries. */
 
 import { TEMPORARY_AGENT_SECONDS } from '../../model/agents.ts';
-import { systemActor } from '../../store/audit/actor.ts';
-import { record } from '../../store/audit/record.ts';
+import { record, systemActor } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findAgent, revokeAgent } from '../../store/queries/agents/agents.ts';
 import { lockExpiredAgent, removeRevokedAgent } from '../../store/queries/agents/temporary.ts';

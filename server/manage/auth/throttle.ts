@@ -5,8 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Problem, problemLater, type Result } from '../../base/http/problem.ts';
-import { type Actor, systemActor } from '../../store/audit/actor.ts';
-import { record } from '../../store/audit/record.ts';
+import { type Actor, record, systemActor } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import {
   closeTallies,

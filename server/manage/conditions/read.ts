@@ -13,10 +13,9 @@ import {
   LIMITED_SHARE_MIN,
   REJECTIONS_QUIET_MS,
 } from '../../model/conditions.ts';
-import { type LowDisk, lowDisks } from '../../model/disks.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
-import { DIED_MINUTES, noDeaths, type ProcessDeath } from '../../model/process-deaths.ts';
-import { reasonTitle } from '../../model/signatures/diagnosis/titles.ts';
+import { DIED_MINUTES, type LowDisk, lowDisks, noDeaths, type ProcessDeath } from '../../model/machines.ts';
+import { reasonTitle } from '../../model/signatures/diagnosis/reasons.ts';
 import { retriesText, SOME_RETRY } from '../../model/signatures/retries.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
@@ -26,6 +25,7 @@ import type { CommitFailure } from '../../store/commit-probe.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
 import { readWaiting } from '../../store/queries/agents/activity.ts';
+import { readFilters, type StoredFilter } from '../../store/queries/agents/filters.ts';
 import {
   AGENTS_MAX,
   type RefusedRequests,
@@ -42,7 +42,6 @@ import {
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readLongestHeld } from '../../store/queries/claims/held.ts';
-import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
 import { FURTHER, type Held, thisMachine } from './describe.ts';

@@ -1,7 +1,7 @@
 /** Reads the conditions that are reported by alerts and hold now, from the same sources as those of the list. */
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
-import { type DiskState, lowDisks } from '../../model/disks.ts';
+import { type DiskState, lowDisks } from '../../model/machines.ts';
 import type { Query } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
 import { readWaiting } from '../../store/queries/agents/activity.ts';

@@ -12,8 +12,8 @@ import {
   PARTITIONS_AHEAD_MIN,
   reportOf,
 } from '../../model/conditions.ts';
-import { diskPlaces, FULL_WITHIN_DAYS } from '../../model/disks.ts';
 import type { ProblemCode } from '../../model/errors.ts';
+import { diskPlaces, FULL_WITHIN_DAYS } from '../../model/machines.ts';
 
 export interface Rule {
   /** A PromQL expression; the alert fires while it has a result. */

@@ -3,7 +3,7 @@
 import type { StreamAnswer } from '../../base/http/stream.ts';
 import type { NewEvent } from '../../store/queries/events/events.ts';
 import type { Person } from '../auth/person.ts';
-import type { Found } from './newest.ts';
+import type { FoundEvents } from './newest.ts';
 
 /** Heartbeat interval: a proxy may close a connection that is silent for longer. */
 const HEARTBEAT_MS = 15_000;
@@ -24,7 +24,7 @@ export class StreamClient {
   readonly sinceMs: number;
   readonly #answer: StreamAnswer;
   /** Events found while older events were still being looked up; null once they are sent. */
-  #early: Found[] | null;
+  #early: FoundEvents[] | null;
   /** Ids that `catchUp` sent. A later poll may find some of them again. */
   readonly #caughtUp = new Set<string>();
   #lastId: string;
@@ -55,7 +55,7 @@ export class StreamClient {
   }
 
   /** Sends the events stored since, including some that the client may already know. */
-  catchUp(found: Found, nowMs: number): void {
+  catchUp(found: FoundEvents, nowMs: number): void {
     const early = this.#early ?? [];
     this.#early = null;
     this.events(found, nowMs);
@@ -64,7 +64,7 @@ export class StreamClient {
   }
 
   /** Sends each event once, preceded by `gap` if more were found. */
-  events(found: Found, nowMs: number): void {
+  events(found: FoundEvents, nowMs: number): void {
     if (this.#early !== null) return void this.#early.push(found);
     const unsent = found.events.filter(({ id }) => !this.#caughtUp.delete(id));
     const text = (found.more ? GAP : '') + unsent.map((event) => this.#frameOf(event)).join('');

@@ -1,9 +1,8 @@
 /** Live counters, as processes report them to the primary and the primary sends them to all viewers. */
 import { z } from 'zod';
-import { diskSchema } from '../../model/disks.ts';
 import { timeOf } from '../../model/fields.ts';
-import { ongoingOutageSchema } from '../../model/outages.ts';
-import { processDeathsSchema } from '../../model/process-deaths.ts';
+import { ongoingOutageSchema } from '../../model/issues.ts';
+import { diskSchema, processDeathsSchema } from '../../model/machines.ts';
 
 const whole = z.number().int().min(0);
 

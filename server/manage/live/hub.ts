@@ -1,10 +1,8 @@
 /**
  * Runs in the primary: collects the counters of all processes once a second, sums them, and sends the result to all processes.
  */
-import type { DiskState } from '../../model/disks.ts';
-import type { ProcessDeaths } from '../../model/process-deaths.ts';
-import type { Depth, Live, Sample, Second } from './counters.ts';
-import { History } from './counters.ts';
+import type { DiskState, ProcessDeaths } from '../../model/machines.ts';
+import { type Depth, History, type Live, type Sample, type Second } from './counters.ts';
 import type { OutageLog } from './outages.ts';
 import { Tally } from './tally.ts';
 

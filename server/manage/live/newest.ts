@@ -14,7 +14,7 @@ export const OVERLAP_MS = 15_000;
 /** Events per poll. More in a second would be unreadable. */
 export const LOOK_EVENTS_MAX = 200;
 
-export interface Found {
+export interface FoundEvents {
   /** Oldest first. */
   events: readonly NewEvent[];
   /** More events were stored than read. */
@@ -22,7 +22,7 @@ export interface Found {
 }
 
 /** @param webhookId webhook of the events; null: all webhooks */
-type OnFound = (webhookId: string | null, found: Found) => void;
+type OnFound = (webhookId: string | null, found: FoundEvents) => void;
 
 interface Watch {
   watchers: number;

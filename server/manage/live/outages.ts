@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { replaceFile } from '../../base/files/durable-file.ts';
-import type { OngoingOutage, Outage } from '../../model/outages.ts';
+import type { OngoingOutage, Outage } from '../../model/issues.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
 import type { Live } from './counters.ts';
 

@@ -12,7 +12,7 @@ import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { frame, StreamClient } from './client.ts';
 import type { History, Live } from './counters.ts';
-import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.ts';
+import { type FoundEvents, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.ts';
 
 const EVERY_MS = 1_000;
 /** Interval of the authorization check. Changes are announced; this check finds expiries and missed announcements. */
@@ -133,7 +133,7 @@ export class Streams {
 
   /** Reads from before the last known event, because some events committed after it have a lower id. */
   async #catchUp(client: StreamClient, after: string): Promise<void> {
-    const unknown: Found = { events: [], more: true };
+    const unknown: FoundEvents = { events: [], more: true };
     const fromMs = uuidv7Milliseconds(after) - OVERLAP_MS;
     const found = await readNewest(this.#parts.database, [client.webhookId], fromMs, LOOK_EVENTS_MAX + 1).then(
       (rows) => ({

@@ -1,9 +1,19 @@
 /** Sums the samples of all processes, as a pure fold. The counts of an ended process are kept, so that totals never decrease. */
 
 import { secondsBuckets } from '../../base/telemetry/metrics.ts';
-import { noDeaths } from '../../model/process-deaths.ts';
-import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals, UnknownUrl } from './counters.ts';
-import { gaugeNames, totalNames } from './counters.ts';
+import { noDeaths } from '../../model/machines.ts';
+import {
+  type Depth,
+  type Gauges,
+  gaugeNames,
+  type Live,
+  type ProcessLive,
+  type Sample,
+  type Second,
+  type Totals,
+  totalNames,
+  type UnknownUrl,
+} from './counters.ts';
 
 /** A process that has not responded for this long is reported as unresponsive. */
 const SILENT_MS = 3_000;

@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { deliveryStates, type eventSchema } from '../../model/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
-import { asText, untrustedContent, untrustedTypes } from './schemas.ts';
-import { queryOf, type Tool, tool } from './tool.ts';
+import { asText, queryOf, type Tool, tool, untrustedContent, untrustedTypes } from './tool.ts';
 import { BODY_BYTES_SHOWN, typesOf, untrusted } from './untrusted.ts';
 
 const PART_BYTES_MAX = 32_768;

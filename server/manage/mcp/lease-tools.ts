@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
 import { parseReceipt } from '../../store/queries/claims/receipts.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
-import { asText, untrustedContent } from './schemas.ts';
-import { type Operations, type Tool, type ToolAnswer, tool } from './tool.ts';
+import { asText, type Operations, type Tool, type ToolAnswer, tool, untrustedContent } from './tool.ts';
 import { BODY_BYTES_SHOWN, untrusted } from './untrusted.ts';
 
 /** Deliveries of one call. With cut bodies the answer stays below about 60,000 tokens. */

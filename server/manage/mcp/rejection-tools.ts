@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { idOf, nameOf, receivedAt, sourceIp } from '../../model/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../model/rejections.ts';
-import { asText, mark, shownType } from './schemas.ts';
-import { queryOf, type Tool, tool } from './tool.ts';
+import { asText, mark, queryOf, shownType, type Tool, tool } from './tool.ts';
 import { shownHeaders } from './untrusted.ts';
 
 const LISTED_MAX = 50;

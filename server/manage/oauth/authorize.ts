@@ -3,13 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { type Problem, problem, type Result } from '../../base/http/problem.ts';
 import { createCredential } from '../../model/credential.ts';
 import { allows, type Role } from '../../model/users.ts';
-import type { Actor } from '../../store/audit/actor.ts';
-import { record } from '../../store/audit/record.ts';
+import { type Actor, record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findAgent } from '../../store/queries/agents/agents.ts';
 import { insertGrant } from '../../store/queries/users/oauth.ts';
 import { countTokens, everyToken, findTokenRecord, lockTokensOf } from '../../store/queries/users/tokens.ts';
-import { TOKENS_MAX } from '../api/tokens/service.ts';
+import { TOKENS_MAX } from '../api/tokens/token-changes.ts';
 import type { Person } from '../auth/person.ts';
 import { type Client, mayRedirect, readClient } from './clients.ts';
 

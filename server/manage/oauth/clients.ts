@@ -2,10 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem, type Result } from '../../base/http/problem.ts';
-import { checkedAddresses, type Resolve } from '../../base/net/checked-address.ts';
-import { requestChecked } from '../../base/net/checked-request.ts';
+import { checkedAddresses, type Resolve, requestChecked } from '../../base/net/checked-address.ts';
 import { isSafeUrl } from '../../base/net/loopback.ts';
-import { within } from '../../base/time/within.ts';
+import { within } from '../../base/time/every.ts';
 import { nameText } from '../../model/fields.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findClient, insertClient } from '../../store/queries/users/oauth.ts';

@@ -4,11 +4,11 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createCredential, parseCredential } from '../../model/credential.ts';
-import type { Actor } from '../../store/audit/actor.ts';
+import type { Actor } from '../../store/audit/record.ts';
 import type { Query } from '../../store/connect/pool.ts';
 import { findClient, type Grant, lockGrant, renewGrant } from '../../store/queries/users/oauth.ts';
 import { everyToken } from '../../store/queries/users/tokens.ts';
-import { Tokens } from '../api/tokens/service.ts';
+import { Tokens } from '../api/tokens/token-changes.ts';
 import type { AuthorizationParts } from './authorize.ts';
 import { type Refusal, refusal } from './clients.ts';
 

@@ -8,7 +8,7 @@ import { Cell } from '../../store/cells/cell.ts';
 import { probeCommit } from '../../store/commit-probe.ts';
 import { describeConninfo } from '../../store/connect/conninfo.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import { COPY_CONNECTIONS } from '../../store/copy/connection.ts';
 import { connectionsAllowed, openCell } from '../../store/open.ts';
 import { readCells, readCellUse, readSelf } from '../../store/queries/cells/cells.ts';

@@ -3,7 +3,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { CommandError } from '../../base/command/io.ts';
-import { within } from '../../base/time/within.ts';
+import { within } from '../../base/time/every.ts';
 import { residentBytes } from '../primary/memory-guard.ts';
 
 export interface Child {

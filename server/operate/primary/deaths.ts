@@ -1,9 +1,9 @@
 /** The deaths of serving processes: what is reported of them, and when no other process is started. */
 
 import { backoffMs } from '../../base/time/backoff.ts';
-import { DEATHS_KEPT, noDeaths, type ProcessDeath, type ProcessDeaths } from '../../model/process-deaths.ts';
+import { DEATHS_KEPT, noDeaths, type ProcessDeath, type ProcessDeaths } from '../../model/machines.ts';
 import { isoTime } from '../../store/ids.ts';
-import type { Member } from './member.ts';
+import type { Child } from './child.ts';
 
 /** The deaths since the start of the primary, in memory: the newest, and their number. */
 export class DeathLog {
@@ -16,7 +16,7 @@ export class DeathLog {
   }
 
   /** Adds a process that has ended by itself. */
-  add({ pid = 0, reason, livedMs }: Pick<Member, 'pid' | 'reason' | 'livedMs'>): void {
+  add({ pid = 0, reason, livedMs }: Pick<Child, 'pid' | 'reason' | 'livedMs'>): void {
     const death: ProcessDeath = {
       at: isoTime(Date.now()),
       pid,
@@ -53,22 +53,22 @@ export class QuickDeaths {
   #unserved = 0;
 
   /** The process serves. Once it is proven, the deaths before do not count. */
-  onReady(member: Pick<Member, 'state'>): void {
+  onReady(child: Pick<Child, 'state'>): void {
     this.#unserved = 0;
     setTimeout(() => {
-      if (member.state === 'serving') this.#count = 0;
+      if (child.state === 'serving') this.#count = 0;
     }, QUICK_DEATH_MS).unref();
   }
 
   /** A process ended by itself. Returns the milliseconds to wait before the next fork; null if the process had lived long enough. */
-  onDeath({ state, livedMs }: Pick<Member, 'state' | 'livedMs'>): number | null {
+  onDeath({ state, livedMs }: Pick<Child, 'state' | 'livedMs'>): number | null {
     if (state === 'starting') this.#unserved++;
     else if (livedMs >= QUICK_DEATH_MS) return null;
     return backoffMs(this.#count++, PAUSE, Math.random());
   }
 
   /** Why further forks are hopeless; null if they are not. @param last reason of the last death */
-  hopeless(serving: readonly Pick<Member, 'livedMs'>[], last: string | number): string | null {
+  hopeless(serving: readonly Pick<Child, 'livedMs'>[], last: string | number): string | null {
     if (this.#unserved < UNSERVED_DEATHS_MAX || serving.some(({ livedMs }) => livedMs >= QUICK_DEATH_MS)) return null;
     return `${UNSERVED_DEATHS_MAX} consecutive processes ended before they served (last: ${last})`;
   }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
 import { every } from '../../base/time/every.ts';
-import type { DiskPlace, DiskState } from '../../model/disks.ts';
+import type { DiskPlace, DiskState } from '../../model/machines.ts';
 
 const READ_EVERY_MS = 30_000;
 const READ_TIMEOUT_MS = 5_000;

@@ -3,7 +3,7 @@ import type { Log } from '../../base/telemetry/log.ts';
 import { backoffMs } from '../../base/time/backoff.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { ChangeListener } from '../../store/connect/listen.ts';
-import type { Members } from './members.ts';
+import type { Children } from './children.ts';
 import type { PrimarySpool } from './spool.ts';
 
 interface ListenerParts {
@@ -17,18 +17,18 @@ interface ListenerParts {
 /** The listener of the primary. `revive` restarts an embedded server that was killed. */
 export function createListener(
   { conninfo, cells, log, spool, revive }: ListenerParts,
-  members: Members,
+  children: Children,
 ): ChangeListener {
   return new ChangeListener(conninfo, {
-    change: relayChange(cells, spool, members),
-    arrived: (by) => members.broadcast({ kind: 'arrived', by }),
-    alive: () => members.broadcast({ kind: 'heartbeat' }),
+    change: relayChange(cells, spool, children),
+    arrived: (by) => children.broadcast({ kind: 'arrived', by }),
+    alive: () => children.broadcast({ kind: 'heartbeat' }),
     lost: reviver(revive, log),
     up: () => {
       log('listener_up');
       void cells.changed().catch(() => {});
       spool.webhooksChanged();
-      members.broadcast({ kind: 'changes_lost' });
+      children.broadcast({ kind: 'changes_lost' });
     },
     down: (reason) => log('listener_down', { reason }),
   });
@@ -66,14 +66,14 @@ export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => per
 export function relayChange(
   cells: Pick<Cells, 'changed'>,
   spool: Pick<PrimarySpool, 'webhooksChanged'>,
-  members: Pick<Members, 'applyEverywhere'>,
+  children: Pick<Children, 'applyEverywhere'>,
 ): (payload: string) => Promise<void> {
   return async (payload) => {
     if (!payload.startsWith('call:')) spool.webhooksChanged();
     try {
       if (payload.startsWith('cell:')) await cells.changed();
     } finally {
-      await members.applyEverywhere(payload);
+      await children.applyEverywhere(payload);
     }
   };
 }

@@ -28,9 +28,8 @@ import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
 import { subtractRemovedUsage } from '../../store/queries/webhooks/usage.ts';
-import { tendDays } from '../../store/retention/days.ts';
 import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
-import { createPartitions, type Horizon, readHorizon } from '../../store/retention/partitions.ts';
+import { createPartitions, type Horizon, readHorizon, tendDays } from '../../store/retention/partitions.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention/retention.ts';
 import { archiveTo } from '../backup/write.ts';
 

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import type { Log } from '../../base/telemetry/log.ts';
-import type { Member, Replacement } from './member.ts';
+import type { Child, Replacement } from './child.ts';
 
 export const CHECK_MEMORY_EVERY_MS = 5_000;
 const EVERY_SLOT_MS = 60_000;
@@ -25,7 +25,7 @@ interface GuardParts<Process> {
 }
 
 /** The returned function replaces the largest process over the limit, if one may be replaced now. Call it again when that is done. */
-export function memoryGuard<Process extends Pick<Member, 'pid'>>({
+export function memoryGuard<Process extends Pick<Child, 'pid'>>({
   limit,
   replaceable,
   replace,

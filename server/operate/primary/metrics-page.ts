@@ -6,8 +6,7 @@ import { isLoopback } from '../../base/net/loopback.ts';
 import { metricFamily, withCells } from '../../base/telemetry/metric-table.ts';
 import { countersOf } from '../../base/telemetry/series.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
-import type { DatabaseFigures } from './database-figures.ts';
-import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
+import { AgentSeries, type DatabaseFigures, databaseFamilies, primaryFamilies } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
 type Family = Parameters<typeof withCells>[0][number][number];

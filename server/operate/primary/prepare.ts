@@ -7,7 +7,7 @@ import { backoffMs } from '../../base/time/backoff.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
 import { ensureAdministrator, setupAddress } from '../../manage/auth/setup.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { systemActor } from '../../store/audit/actor.ts';
+import { systemActor } from '../../store/audit/record.ts';
 import { withoutSecrets } from '../../store/connect/conninfo.ts';
 import type { DatabasePool } from '../../store/connect/pool.ts';
 import { isPassing } from '../../store/connect/unavailable.ts';

@@ -3,11 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../../base/command/name.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
+import { UndoStack, waitForEnd } from './ending.ts';
 import type { StartParts } from './serving.ts';
-import { waitForEnd } from './signals.ts';
 import { type Started, start } from './start.ts';
 import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
-import { UndoStack } from './undo.ts';
 
 /**
  * Runs Weir until a signal or a permanent failure; resolves with the exit code. When Weir cannot start, undoes all completed steps and

@@ -12,8 +12,8 @@ import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { checkConnectionBudget } from '../../store/open.ts';
 import { checkArchive } from '../backup/write.ts';
-import type { RestartOutcome } from './member.ts';
-import type { Members } from './members.ts';
+import type { RestartOutcome } from './child.ts';
+import type { Children } from './children.ts';
 import type { Control, Order, Refused, RestartReport } from './messages.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -104,7 +104,7 @@ async function check(changed: string[], next: Settings, { database, log }: Resta
 
 interface ControlParts {
   supervisor: Supervisor;
-  members: Members;
+  children: Children;
   restarts: ReturnType<typeof createRestarts>;
   settings: () => Settings;
   database: Database;
@@ -112,14 +112,14 @@ interface ControlParts {
 
 /** Carries out the order of a command. */
 export async function carryOut(order: Order, parts: ControlParts): Promise<Control | Refused> {
-  const { supervisor, members, restarts } = parts;
+  const { supervisor, children, restarts } = parts;
   try {
     if (typeof order === 'number') await setProcesses(order, parts);
     const requested = order === 'reload' ? restarts.request() : undefined;
     return {
       primary: build(),
       wanted: supervisor.wanted,
-      processes: members.all().map(({ pid = 0, state, build, livedMs }) => {
+      processes: children.all().map(({ pid = 0, state, build, livedMs }) => {
         return { pid, state, build, started_at: new Date(Date.now() - livedMs).toISOString() };
       }),
       ...(requested === undefined ? {} : { requested }),

@@ -16,13 +16,13 @@ import { countOrEstimateDeliveries } from '../../store/queries/deliveries/counts
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
-import { figureReader } from './database-figures.ts';
+import { Children } from './children.ts';
 import { DeathLog } from './deaths.ts';
 import type { Disks } from './disks.ts';
-import { buildFamily } from './families.ts';
+import type { Ending, UndoStack } from './ending.ts';
+import { buildFamily, figureReader } from './families.ts';
 import { givenToProcess, prepareForks } from './forks.ts';
 import { createListener } from './listener.ts';
-import { Members } from './members.ts';
 import { CHECK_MEMORY_EVERY_MS, memoryGuard } from './memory-guard.ts';
 import type { SentOrder } from './messages.ts';
 import { MetricsPage } from './metrics-page.ts';
@@ -30,11 +30,9 @@ import type { Release } from './release.ts';
 import { carryOut, createRestarts } from './restart.ts';
 import type { RunFolder } from './run-folder.ts';
 import type { ServingUser } from './serving-user.ts';
-import type { Ending } from './signals.ts';
 import type { PrimarySpool } from './spool.ts';
 import { Supervisor } from './supervisor.ts';
 import type { ServiceReports } from './systemd.ts';
-import type { UndoStack } from './undo.ts';
 
 export interface State {
   settings: Settings;
@@ -87,10 +85,10 @@ export type Serving = Awaited<ReturnType<typeof openServing>>;
 export async function openServing(parts: ServingParts) {
   const { first, configure, state, database, log, destination, undo, ending, user, release, spool, runFolder, disks } =
     parts;
-  const members = new Members();
+  const children = new Children();
   undo.push(disks.start());
-  const page = await openPage(parts, members);
-  const listener = createListener(parts, members);
+  const page = await openPage(parts, children);
+  const listener = createListener(parts, children);
   const outages = new OutageLog({
     dataDir: state.settings.DATA_DIR,
     machine: hostname(),
@@ -99,8 +97,8 @@ export async function openServing(parts: ServingParts) {
   });
   const deaths = new DeathLog();
   const live = new LiveHub({
-    collect: () => members.takeSamples(),
-    send: (second) => members.broadcast({ kind: 'live', live: second }),
+    collect: () => children.takeSamples(),
+    send: (second) => children.broadcast({ kind: 'live', live: second }),
     outages,
     deaths: () => deaths.known,
     disks: () => disks.states,
@@ -116,7 +114,7 @@ export async function openServing(parts: ServingParts) {
     keys: parts.keys,
     horizon: state.horizon,
     history: live.history,
-    othersServe: members.in('serving').length > 0,
+    othersServe: children.in('serving').length > 0,
     ...(state.awaited === null ? {} : { awaitsDatabase: true, awaited: state.awaited }),
     ...spool.order(),
     ...(runFolder.path === undefined ? {} : { runFolder: runFolder.path }),
@@ -124,36 +122,36 @@ export async function openServing(parts: ServingParts) {
   const planOf = (given: Configuration) => ({ settings: given.settings, order: () => order(given) });
   prepareForks(release.entryFile, user);
   const supervisor = new Supervisor({
-    members,
+    children,
     plan: planOf(first),
     environment: user?.env ?? {},
     log,
     destination,
     onSample: (pid, sample) => live.take(pid, sample),
-    onServing: () => runFolder.point(members.in('serving').map(({ pid }) => pid!)),
+    onServing: () => runFolder.point(children.in('serving').map(({ pid }) => pid!)),
     askDoctor: createDoctor(join(dirname(release.source), 'cli/weir.js'), stopping.signal),
-    onOrder: (order) => carryOut(order, { supervisor, members, restarts, settings: () => state.settings, database }),
-    onEnded: (member, byItself) => {
-      live.ended(member.pid ?? 0);
-      runFolder.ended(member.pid ?? 0);
-      page.keep(member.lastSnapshot);
+    onOrder: (order) => carryOut(order, { supervisor, children, restarts, settings: () => state.settings, database }),
+    onEnded: (child, byItself) => {
+      live.ended(child.pid ?? 0);
+      runFolder.ended(child.pid ?? 0);
+      page.keep(child.lastSnapshot);
       if (!byItself) return;
       page.count('weir_process_restarts_total');
-      deaths.add(member);
+      deaths.add(child);
     },
     onComplete: () => deaths.recovered(),
     onHopeless: (reason) => ending.end(1, reason),
   });
   const guardMemory = memoryGuard({
     limit: () => state.settings.PROCESS_MEMORY_MAX,
-    replaceable: () => (supervisor.isQuiet ? members.in('serving') : []),
-    replace: (member) => supervisor.replace(member),
+    replaceable: () => (supervisor.isQuiet ? children.in('serving') : []),
+    replace: (child) => supervisor.replace(child),
     log,
     onReplaced: () => page.count('weir_processes_replaced_for_memory_total'),
   });
   const restarts = createRestarts({
     current: () => state.settings,
-    build: () => members.builds,
+    build: () => children.builds,
     read: configure,
     replace: async (next) => {
       await release.renew();
@@ -177,10 +175,10 @@ export async function openServing(parts: ServingParts) {
 
   const setHorizon = (horizon: Horizon) => {
     state.horizon = horizon;
-    members.broadcast({ kind: 'horizon', horizon });
+    children.broadcast({ kind: 'horizon', horizon });
   };
   return {
-    members,
+    children,
     supervisor,
     page,
     /** Created but not started: it needs a prepared database. */
@@ -189,13 +187,13 @@ export async function openServing(parts: ServingParts) {
     /** Informs the processes of what the start waits for. */
     awaits(awaited: StartWait) {
       state.awaited = awaited;
-      members.broadcast({ kind: 'awaited', awaited });
+      children.broadcast({ kind: 'awaited', awaited });
     },
     /** The database has a schema for this release: the processes may use it. Resolves when they do. */
     databasePrepared(horizon: Horizon) {
       state.awaited = null;
       setHorizon(horizon);
-      return members.useDatabase();
+      return children.useDatabase();
     },
     /**
      * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when
@@ -218,16 +216,16 @@ export async function openServing(parts: ServingParts) {
   };
 }
 
-async function openPage({ state, cells, log, undo, spool, alerts, disks }: ServingParts, members: Members) {
+async function openPage({ state, cells, log, undo, spool, alerts, disks }: ServingParts, children: Children) {
   const page = new MetricsPage({
-    collect: () => members.collectMetrics(),
+    collect: () => children.collectMetrics(),
     readFigures: figureReader(cells),
     horizon: () => state.horizon,
     ownFamilies: async () => [
       ...(await spool.families()),
       ...alerts.families(),
       disks.family(),
-      buildFamily(members.all().flatMap(({ build }) => build ?? [])),
+      buildFamily(children.all().flatMap(({ build }) => build ?? [])),
     ],
     logLinesDropped: () => log.dropped(),
     onFailure: (error) => log('metrics_failed', { reason: error.message }),

@@ -8,7 +8,7 @@ import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
-import { within } from '../../base/time/within.ts';
+import { within } from '../../base/time/every.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
 import { Cells, migrateAnsweringCells } from '../../store/cells/cells.ts';
 import { openCell, openUnmigrated } from '../../store/open.ts';
@@ -17,6 +17,7 @@ import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { createAlerts } from './alerts.ts';
 import { Disks } from './disks.ts';
+import type { UndoStack } from './ending.ts';
 import { findEntryFile } from './forks.ts';
 import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
@@ -26,7 +27,6 @@ import { openServing, type StartParts, type State } from './serving.ts';
 import { findServingUser, ServingUserError, servingUserName, tryServingUser } from './serving-user.ts';
 import { openSpool } from './spool.ts';
 import type { Supervisor } from './supervisor.ts';
-import type { UndoStack } from './undo.ts';
 import { loggedMigrations, startWork } from './work.ts';
 
 export interface Started {

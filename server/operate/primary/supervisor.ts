@@ -7,26 +7,26 @@
  *         └── ends, refuses, or is not ready in time: replaced after a pause; in a rolling restart, the restart ends
  */
 
-import { QuickDeaths } from './deaths.ts';
 import {
+  Child,
+  type ChildParts,
   failureOf,
-  Member,
-  type MemberParts,
   type Plan,
   type Replacement,
   type Restart,
   type RestartOutcome,
-} from './member.ts';
-import type { Members } from './members.ts';
+} from './child.ts';
+import type { Children } from './children.ts';
+import { QuickDeaths } from './deaths.ts';
 
-interface SupervisorOptions extends MemberParts {
-  /** The supervisor adds and removes members. */
-  members: Members;
+interface SupervisorOptions extends ChildParts {
+  /** The supervisor adds and removes children. */
+  children: Children;
   plan: Plan;
   /** Called after a change of the processes that serve. */
   onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */
-  onEnded: (member: Member, byItself: boolean) => void;
+  onEnded: (child: Child, byItself: boolean) => void;
   /** Called when the wanted number of processes serves, after each change. */
   onComplete: () => void;
   /** Called when the supervisor gives up. */
@@ -35,7 +35,7 @@ interface SupervisorOptions extends MemberParts {
 
 export class Supervisor {
   readonly #options: SupervisorOptions;
-  readonly #members: Members;
+  readonly #children: Children;
   /** The last plan that a process served with. Replacements for processes that end unexpectedly use it. */
   #plan: Plan;
   #wanted: number;
@@ -48,7 +48,7 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
-    this.#members = options.members;
+    this.#children = options.children;
     this.#plan = options.plan;
     this.#wanted = options.plan.settings.WORKERS;
   }
@@ -79,9 +79,9 @@ export class Supervisor {
   restart(plan: Plan): Promise<RestartOutcome> {
     this.#endRestart('a rolling restart replaces every process');
     return new Promise((settle) => {
-      this.#restart = { plan, stale: new Set(this.#members.in('serving')), replaced: 0, settle };
+      this.#restart = { plan, stale: new Set(this.#children.in('serving')), replaced: 0, settle };
       // Starting processes have accepted no request yet, and may hang.
-      for (const member of this.#members.in('starting')) void member.leave();
+      for (const child of this.#children.in('starting')) void child.leave();
       if (this.#phase === 'running') this.#step();
       else this.#endRestart('Weir is stopping');
     });
@@ -89,19 +89,19 @@ export class Supervisor {
 
   /** Whether the wanted number of processes serves, and none is starting, leaving or to be replaced. */
   get isQuiet(): boolean {
-    const serving = this.#members.in('serving').length;
+    const serving = this.#children.in('serving').length;
     return (
-      this.#phase === 'running' && this.#restart === null && serving === this.#wanted && this.#members.size === serving
+      this.#phase === 'running' && this.#restart === null && serving === this.#wanted && this.#children.size === serving
     );
   }
 
   /** Replaces one serving process like a rolling restart, with the current settings. Call while `isQuiet`. */
-  replace(member: Member): Promise<Replacement> {
+  replace(child: Child): Promise<Replacement> {
     return new Promise((resolve) => {
       const restart: Restart = {
         // Each plan object is a generation of processes.
         plan: { ...this.#plan },
-        stale: new Set([member]),
+        stale: new Set([child]),
         replaced: 0,
         settle: (outcome) => {
           const { successor } = restart;
@@ -119,7 +119,7 @@ export class Supervisor {
   leave(): void {
     if (this.#phase === 'running') this.#phase = 'leaving';
     this.#endRestart('Weir is stopping');
-    this.#members.broadcast({ kind: 'leaving' });
+    this.#children.broadcast({ kind: 'leaving' });
   }
 
   /** Drains all processes and waits for their end; kills those that do not end in time. */
@@ -128,23 +128,23 @@ export class Supervisor {
     this.#endRestart('Weir is stopping');
     this.#started(false);
     if (this.#pause !== null) clearTimeout(this.#pause);
-    await Promise.all(this.#members.all().map((member) => member.leave()));
+    await Promise.all(this.#children.all().map((child) => child.leave()));
   }
 
   /** Compares the actual with the wanted state and acts on the difference. Called after every change of either. */
   #step(): void {
     if (this.#phase === 'stopping' || this.#phase === 'hopeless') return;
-    const surplus = this.#members.in('serving').length - this.#wanted;
+    const surplus = this.#children.in('serving').length - this.#wanted;
     for (let i = 0; i < surplus; i++) this.#retireOne();
     while (this.#pause === null && this.#mayFork()) this.#fork();
-    if (this.#members.in('serving').length === this.#wanted && this.#members.size === this.#wanted) this.#arrive();
+    if (this.#children.in('serving').length === this.#wanted && this.#children.size === this.#wanted) this.#arrive();
   }
 
   /** A restart forks one process more than wanted when no process is leaving. */
   #mayFork(): boolean {
-    const staying = this.#members.in('starting', 'serving').length;
+    const staying = this.#children.in('starting', 'serving').length;
     const extra = this.#restart !== null && this.#restart.stale.size > 0 ? 1 : 0;
-    return staying === 0 || (staying < this.#wanted + extra && this.#members.size <= this.#wanted);
+    return staying === 0 || (staying < this.#wanted + extra && this.#children.size <= this.#wanted);
   }
 
   /** The wanted state is reached: no process is starting or leaving. */
@@ -155,47 +155,47 @@ export class Supervisor {
   }
 
   #fork(): void {
-    const member: Member = new Member(this.#restart?.plan ?? this.#plan, this.#options, {
-      ready: () => this.#onReady(member),
-      ended: () => this.#onEnded(member),
+    const child: Child = new Child(this.#restart?.plan ?? this.#plan, this.#options, {
+      ready: () => this.#onReady(child),
+      ended: () => this.#onEnded(child),
     });
-    this.#members.add(member);
+    this.#children.add(child);
   }
 
-  #onReady(member: Member): void {
-    if (this.#phase === 'leaving') member.send({ kind: 'leaving' });
+  #onReady(child: Child): void {
+    if (this.#phase === 'leaving') child.send({ kind: 'leaving' });
     this.#options.onServing();
-    this.#quickDeaths.onReady(member);
-    if (member.plan === this.#restart?.plan) {
+    this.#quickDeaths.onReady(child);
+    if (child.plan === this.#restart?.plan) {
       this.#restart.replaced++;
-      this.#restart.successor = member;
+      this.#restart.successor = child;
       const { WORKERS: before } = this.#plan.settings;
-      const { WORKERS: processes } = member.plan.settings;
-      this.#plan = member.plan;
+      const { WORKERS: processes } = child.plan.settings;
+      this.#plan = child.plan;
       // A count changed by signals is kept unless the setting itself has changed.
       if (processes !== before) this.#want(processes);
     }
     this.#step();
   }
 
-  #onEnded(member: Member): void {
-    this.#members.delete(member);
-    this.#restart?.stale.delete(member);
-    const byItself = member.state !== 'leaving';
-    this.#options.onEnded(member, byItself);
+  #onEnded(child: Child): void {
+    this.#children.delete(child);
+    this.#restart?.stale.delete(child);
+    const byItself = child.state !== 'leaving';
+    this.#options.onEnded(child, byItself);
     this.#options.onServing();
-    if (byItself) this.#onDeath(member);
+    if (byItself) this.#onDeath(child);
     this.#step();
   }
 
-  #onDeath(member: Member): void {
-    const { reason, livedMs } = member;
-    this.#options.log('process_exited', { process: member.pid, reason, lived_ms: Math.round(livedMs) });
-    const pauseMs = this.#quickDeaths.onDeath(member);
-    if (member.plan === this.#restart?.plan) this.#endRestart(failureOf(member));
-    const serving = this.#members.in('serving');
+  #onDeath(child: Child): void {
+    const { reason, livedMs } = child;
+    this.#options.log('process_exited', { process: child.pid, reason, lived_ms: Math.round(livedMs) });
+    const pauseMs = this.#quickDeaths.onDeath(child);
+    if (child.plan === this.#restart?.plan) this.#endRestart(failureOf(child));
+    const serving = this.#children.in('serving');
     const hopeless = this.#quickDeaths.hopeless(serving, reason);
-    if (serving.length === 0 && member.refused) this.#giveUp(String(reason));
+    if (serving.length === 0 && child.refused) this.#giveUp(String(reason));
     else if (hopeless !== null) this.#giveUp(hopeless);
     else if (pauseMs !== null) this.#pauseForks(pauseMs);
   }
@@ -210,10 +210,10 @@ export class Supervisor {
 
   /** Retires a process that the restart must replace, otherwise the newest. */
   #retireOne(): void {
-    const serving = this.#members.in('serving');
-    const member = serving.find((candidate) => this.#restart?.stale.has(candidate)) ?? serving.at(-1)!;
-    this.#restart?.stale.delete(member);
-    void member.leave();
+    const serving = this.#children.in('serving');
+    const child = serving.find((candidate) => this.#restart?.stale.has(candidate)) ?? serving.at(-1)!;
+    this.#restart?.stale.delete(child);
+    void child.leave();
     this.#options.onServing();
   }
 

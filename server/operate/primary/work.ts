@@ -7,7 +7,7 @@ import { type CellMigrations, type Cells, migrateCells } from '../../store/cells
 import { copyToAll } from '../../store/cells/copy.ts';
 import { finishMoves } from '../../store/cells/move.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
-import { fillWalPool, freeWalBytes } from '../../store/embedded/wal-pool.ts';
+import { fillWalPool, freeWalBytes } from '../../store/embedded/settings.ts';
 import { noteMark, raiseMark } from '../../store/queries/cells/cells.ts';
 import { noteAgents, readCellWork } from '../../store/queries/cells/copies.ts';
 import { runMaintenance } from './maintenance.ts';

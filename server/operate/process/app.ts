@@ -12,7 +12,7 @@ import { HttpServer } from '../../base/http/server.ts';
 import { UnreadLimit } from '../../base/http/unread.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { expectedAnswers } from '../../manage/api/openapi/document.ts';
-import { outageProblem } from '../../manage/api/outage.ts';
+import { outageProblem } from '../../manage/api/operation.ts';
 import { type AskDoctor, createDoctor } from '../../manage/api/status/doctor.ts';
 import { alive, createReady, type StartWait } from '../../manage/api/status/health.ts';
 import { parseNetwork } from '../../model/address.ts';

@@ -3,7 +3,7 @@ import { build } from '../../base/files/build.ts';
 import { parseSettings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
 import { Throttle } from '../../base/telemetry/throttle.ts';
-import { within } from '../../base/time/within.ts';
+import { within } from '../../base/time/every.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
 import {
   type Control,

@@ -1,7 +1,7 @@
 /** /oauth/authorize: a person decides what an OAuth client may do at /mcp. */
 import { problem } from '../../base/http/problem.ts';
 import { overLimit } from '../../base/http/rate-limit.ts';
-import type { Confirm } from '../../manage/api/run.ts';
+import type { Confirm } from '../../manage/api/runner.ts';
 import { personActor } from '../../manage/auth/person.ts';
 import { answerTo, grant, readRequest } from '../../manage/oauth/authorize.ts';
 import { type OAuth, oauthPolicy } from '../../manage/oauth/oauth.ts';

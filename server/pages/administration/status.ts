@@ -2,9 +2,8 @@
 
 import type { z } from 'zod';
 import { weirCommand } from '../../base/command/name.ts';
-import type { statusSchema } from '../../manage/api/status/operations.ts';
-import type { History, Second } from '../../manage/live/counters.ts';
-import { HISTORY_SECONDS } from '../../manage/live/counters.ts';
+import type { statusSchema } from '../../manage/api/status/status-operations.ts';
+import { HISTORY_SECONDS, type History, type Second } from '../../manage/live/counters.ts';
 import type { AlertTest } from '../../model/alerts.ts';
 import { conditionTable } from '../../model/conditions.ts';
 import type { Call } from '../call.ts';

@@ -1,6 +1,6 @@
 /** A health strip: the last 24 hours of a webhook or an agent in 96 cells, drawn by the server as SVG. */
 import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../model/history.ts';
-import type { Outage } from '../../model/outages.ts';
+import type { Outage } from '../../model/issues.ts';
 import { count, plural } from '../show.ts';
 
 const QUARTER_MS = QUARTER_SECONDS * 1_000;

@@ -1,7 +1,7 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
 import { describeEvent } from '../../manage/api/events/filter.ts';
-import { needsOneAgent } from '../../model/dead-letters.ts';
+import { needsOneAgent } from '../../model/events.ts';
 import { readableBody } from '../../model/signatures/gzip.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findEvent } from '../../store/queries/events/events.ts';

@@ -1,5 +1,5 @@
 /** The life of an event: its receipt, and a row for each agent from the first claim to the acknowledgement, with the times. */
-import type { Attempt } from '../../model/attempts.ts';
+import type { Attempt } from '../../model/events.ts';
 import { duration } from '../show.ts';
 
 /** Steps of an agent that are shown; of more, the first are left out. */

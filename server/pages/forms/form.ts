@@ -1,6 +1,6 @@
 /** Forms and filters: converts fields to API input, and refusals to errors of fields. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
 import type { Problem } from '../../base/http/problem.ts';
-import { etagOf } from '../../manage/api/precondition.ts';
+import { etagOf } from '../../manage/api/operation.ts';
 import { type ProblemCode, problems } from '../../model/errors.ts';
 import type { CallArguments, Called, Invalid } from '../call.ts';
 import type { FormFeedback } from '../page.ts';

@@ -1,6 +1,6 @@
 /** GET /: whether anything is wrong, requests over time, webhooks, and the first steps of a new installation. A part that is not read in time says so. */
 import { DAY_MS } from '../../base/time/durations.ts';
-import { within } from '../../base/time/within.ts';
+import { within } from '../../base/time/every.ts';
 import type { HistoryCounts } from '../../model/history.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { type FirstSteps, readFirstSteps } from '../../store/queries/start.ts';

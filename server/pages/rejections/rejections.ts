@@ -1,6 +1,5 @@
 /** /rejections: rejected requests in groups with the same reason, how to fix it by a button, and whether they would verify now. */
-import { rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
-import { reasonTitle } from '../../model/signatures/diagnosis/titles.ts';
+import { reasonTitle, rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
 import { retriesText } from '../../model/signatures/retries.ts';
 import type { BodyOf } from '../call.ts';

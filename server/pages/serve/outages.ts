@@ -1,7 +1,7 @@
 /** What does not work now, by the live counters: shown above every page, also without the database. */
 
 import { ProblemError, problemLater } from '../../base/http/problem.ts';
-import { within } from '../../base/time/within.ts';
+import { within } from '../../base/time/every.ts';
 import type { Live } from '../../manage/live/counters.ts';
 
 /** True: the outage lasts. Shown by partials/layout/outages.eta; live.js applies the same rules to each message of the stream. */

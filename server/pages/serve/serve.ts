@@ -4,7 +4,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../../base/http/parsed-body.ts';
 import { type Problem, problem } from '../../base/http/problem.ts';
 import { isOtherLoopbackName } from '../../base/net/loopback.ts';
-import type { Runner } from '../../manage/api/run.ts';
+import type { Runner } from '../../manage/api/runner.ts';
 import type { OverOpenLimit } from '../../manage/api/serve.ts';
 import type { AnonymousLimit } from '../../manage/auth/anonymous.ts';
 import type { HostedSignIn } from '../../manage/auth/oidc/sign-in.ts';

@@ -2,7 +2,7 @@
 
 import { SharedCheck } from '../../base/time/shared-check.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
-import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import type { CommitObserver } from './group-commit.ts';
 
 /** How long the result of a commit or probe is valid: a success, and a failure. */

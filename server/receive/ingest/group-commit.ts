@@ -2,7 +2,7 @@
  * Step `commit`: group commit. Requests wait in a queue; a lane commits many of them at once, and the next batch is collected while
  * a commit runs. A request gets 202 only after its commit.
  */
-import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
 import type { CommitOutcome, Lane } from './copy-lane.ts';

@@ -1,7 +1,7 @@
 /** A lane that commits events together with their deduplication keys, by one statement (see queries/events/store-deduped.ts). */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../../store/connect/pool.ts';
-import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
 import { findDeduped, type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';

@@ -11,8 +11,7 @@ import type { Diagnosis, RefusedRequest } from '../../model/signatures/diagnosis
 import { eventTypeReader } from '../../model/signatures/event-type.ts';
 import { readableBody } from '../../model/signatures/gzip.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
-import type { Actor } from '../../store/audit/actor.ts';
-import { record } from '../../store/audit/record.ts';
+import { type Actor, record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { uuidBytes, uuidText, uuidv7 } from '../../store/ids.ts';
 import { type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';

@@ -4,11 +4,14 @@
  * stored again is skipped by its id.
  */
 import { join } from 'node:path';
-import type { Disk, DiskFile } from './disk.ts';
+import type { Cell } from '../../store/cells/cell.ts';
+import type { Cells } from '../../store/cells/cells.ts';
+import { type Disk, type DiskFile, realDisk } from './disk.ts';
 import { fileName, isWaiting, parseName, type SegmentName } from './names.ts';
 import { mayHoldFrame, readFrame, readHead } from './read-segment.ts';
 import type { Frame } from './segment.ts';
-import { type DrainParts, storeRows, Unavailable, unavailable } from './store-rows.ts';
+import { SpoolStore } from './store.ts';
+import { type DrainObserver, type DrainParts, storeRows, Unavailable, unavailable } from './store-rows.ts';
 
 /** `reason`: why it did not finish. */
 type DrainOutcome = { kind: 'empty' } | { kind: 'stopped' } | { kind: 'unavailable'; reason: string };
@@ -111,4 +114,39 @@ export async function waitingFiles(disk: Disk, folder: string): Promise<SegmentN
 
 function joined(frames: readonly Frame[], events: number): Frame {
   return frames.length === 1 ? frames[0]! : { events, payload: Buffer.concat(frames.map(({ payload }) => payload)) };
+}
+
+interface CellDrainParts {
+  cells: Cells;
+  folder: string;
+  /** RETENTION_DAYS */
+  retentionDays: () => number;
+  observer: DrainObserver;
+}
+
+/** Where the events of a file are stored: those of a cell that was removed at home. */
+export function cellOfFile(cells: Cells, { cell }: SegmentName): Cell {
+  return cells.find(cell) ?? cells.numbered(0);
+}
+
+/** A drain of the files of one cell. The caller calls `close`, which closes the connections. */
+export function drainOf(
+  { cells, folder, retentionDays, observer }: CellDrainParts,
+  cell: Cell,
+): { drain: Drain; close: () => void } {
+  /** The stores of this cell, and of those that have keys of its events. */
+  const stores = new Map<Cell, SpoolStore>();
+  const storeOf = (one: Cell): SpoolStore => {
+    const known = stores.get(one);
+    if (known !== undefined) return known;
+    const store = new SpoolStore(one, retentionDays, (number, keys) => storeOf(cells.numbered(number)).claim(keys));
+    stores.set(one, store);
+    return store;
+  };
+  const takes = (file: SegmentName) => cellOfFile(cells, file) === cell;
+  const drain = new Drain({ disk: realDisk, folder, takes, target: storeOf(cell), observer });
+  const close = () => {
+    for (const store of stores.values()) store.close();
+  };
+  return { drain, close };
 }

@@ -1,7 +1,7 @@
 /** Stores spooled events in the database, each one once however often it is tried. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cell } from '../../store/cells/cell.ts';
-import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import { CopyConnection } from '../../store/copy/connection.ts';
 import { copyData } from '../../store/copy/rows.ts';
 import { createDays } from '../../store/retention/partitions.ts';

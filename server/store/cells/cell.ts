@@ -2,8 +2,7 @@
 import { probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../connect/conninfo.ts';
 import type { Database, Query } from '../connect/pool.ts';
-import { isOutage, sqlStateKind } from '../connect/sql-states.ts';
-import { DatabaseUnavailable, oneLine } from '../connect/unavailable.ts';
+import { DatabaseUnavailable, isOutage, oneLine, sqlStateKind } from '../connect/unavailable.ts';
 import { type MigrateOptions, migrate, pendingMigrations } from '../migrate.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells/cells.ts';
 import { onNode, prepareNode } from '../queries/cells/citus.ts';

@@ -6,9 +6,8 @@ import type pg from 'pg';
 import { openPool } from './client.ts';
 import { weirConninfo } from './conninfo.ts';
 import type { Place } from './place.ts';
-import { SessionRenewal } from './session-renewal.ts';
-import { isOutage, sqlStateKind } from './sql-states.ts';
-import { DatabaseUnavailable, repeatConflicts } from './unavailable.ts';
+import { SessionRenewal } from './session.ts';
+import { DatabaseUnavailable, isOutage, repeatConflicts, sqlStateKind } from './unavailable.ts';
 
 /** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;

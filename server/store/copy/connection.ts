@@ -9,7 +9,7 @@
 import Native, { type Libpq } from 'pg-native';
 import { outliveClose, weirConninfo, writableConninfo } from '../connect/conninfo.ts';
 import { SETUP_TIMEOUT_MS, sessionSetup } from '../connect/session.ts';
-import { sqlStateKind } from '../connect/sql-states.ts';
+import { sqlStateKind } from '../connect/unavailable.ts';
 
 export type CopyOutcome =
   | { kind: 'committed' }

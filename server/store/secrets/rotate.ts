@@ -1,6 +1,5 @@
 /** Re-encrypts everything sealed under SECRETS_KEY_PREVIOUS, also while Weir serves with both keys. A killed run can be repeated. */
-import type { Actor } from '../audit/actor.ts';
-import { record } from '../audit/record.ts';
+import { type Actor, record } from '../audit/record.ts';
 import type { Database, Query } from '../connect/pool.ts';
 import {
   derivedKeys,

@@ -1,7 +1,7 @@
 import { createHistogram } from 'node:perf_hooks';
 import { describe, expect, test } from 'vitest';
 import { describeReport, interpret, reportOf } from '../../../server/cli/bench/report.ts';
-import { faultsOf, type Run, runOf } from '../../../server/operate/load/run.ts';
+import { faultsOf, type Run, runOf } from '../../../server/operate/load/results.ts';
 import type { Window } from '../../../server/operate/load/window.ts';
 
 const order = { seconds: 10, bodyBytes: 1024, connections: 256, senders: 1 };

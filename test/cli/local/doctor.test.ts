@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { runCommand } from '../../../server/cli/command/run.ts';
+import { runCommand } from '../../../server/cli/command/run-command.ts';
 import { commands } from '../../../server/cli/commands.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';

@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { settingTable } from '../../../server/base/settings/table.ts';
 import { logEvents } from '../../../server/base/telemetry/log-events.ts';
 import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
-import { runCommand } from '../../../server/cli/command/run.ts';
+import { runCommand } from '../../../server/cli/command/run-command.ts';
 import { commands } from '../../../server/cli/commands.ts';
 import { prometheusRules, type Rule, ruleTable } from '../../../server/manage/conditions/rules.ts';
 import { problems } from '../../../server/model/errors.ts';

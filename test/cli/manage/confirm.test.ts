@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { confirmedCall } from '../../../server/cli/manage/confirm.ts';
+import { confirmedCall } from '../../../server/cli/manage/call.ts';
 
 /** Runs calls of one command with this answer; returns the operations that ran, what was asked and why it ended. */
 async function calling(answer: string, { terminal = true, yes = false, operations = ['deleteWebhook'] } = {}) {

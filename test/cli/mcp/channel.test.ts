@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../server/cli/command/run.ts';
+import { runCommand } from '../../../server/cli/command/run-command.ts';
 import { commands } from '../../../server/cli/commands.ts';
 import { createCredential } from '../../../server/model/credential.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../../helpers/agents.ts';

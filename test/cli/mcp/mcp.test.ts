@@ -6,7 +6,7 @@ import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../server/cli/command/run.ts';
+import { runCommand } from '../../../server/cli/command/run-command.ts';
 import { commands } from '../../../server/cli/commands.ts';
 import { eventReader } from '../../../server/cli/mcp/messages.ts';
 import { createCredential } from '../../../server/model/credential.ts';

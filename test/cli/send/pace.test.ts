@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Pace, repetition, triesMax } from '../../../server/cli/send/run.ts';
+import { Pace, repetition, triesMax } from '../../../server/cli/send/send-requests.ts';
 import type { Attempt } from '../../../server/cli/send/summary.ts';
 
 const answered = (status: number, retryAfterMs: number | null = null): Attempt => ({

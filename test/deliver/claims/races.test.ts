@@ -1,7 +1,7 @@
 /** Many concurrent consumers: each delivery is leased by one of them, and slow ones delay no others. */
 import { expect, test } from 'vitest';
-import { actOnOne } from '../../../server/manage/api/deliveries/service.ts';
-import { systemActor } from '../../../server/store/audit/actor.ts';
+import { actOnOne } from '../../../server/manage/api/deliveries/delivery-changes.ts';
+import { systemActor } from '../../../server/store/audit/record.ts';
 import { openDatabase, type Query } from '../../../server/store/connect/pool.ts';
 import {
   addAgent,

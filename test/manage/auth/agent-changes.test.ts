@@ -1,6 +1,6 @@
 /** Rotated and revoked agents at another process, and what logs contain of tokens. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Agents } from '../../../server/manage/api/agents/service.ts';
+import type { Agents } from '../../../server/manage/api/agents/agent-changes.ts';
 import { addAgent, agentsOf, request, send, signIn, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
 import { leaksIn } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';

@@ -1,7 +1,7 @@
 /** Credentials and sessions over HTTP: every error has the same response. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Agents } from '../../../server/manage/api/agents/service.ts';
+import type { Agents } from '../../../server/manage/api/agents/agent-changes.ts';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
 import { createCredential } from '../../../server/model/credential.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';

@@ -9,7 +9,7 @@ import {
   TALLIES_MAX,
   TALLY_SECONDS,
 } from '../../../server/manage/auth/throttle.ts';
-import { systemActor } from '../../../server/store/audit/actor.ts';
+import { systemActor } from '../../../server/store/audit/record.ts';
 import { verifyAudit } from '../../../server/store/audit/verify.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { addPerson, PASSWORD, signIn } from '../../helpers/people.ts';

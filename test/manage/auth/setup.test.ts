@@ -1,10 +1,10 @@
 /** The first administrator: by the setup URL, from the settings, and only once. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { Users } from '../../../server/manage/api/users/service.ts';
+import { Users } from '../../../server/manage/api/users/user-changes.ts';
 import { Passwords } from '../../../server/manage/auth/password-hash.ts';
 import { ensureAdministrator, setupAddress } from '../../../server/manage/auth/setup.ts';
 import { OperatorError } from '../../../server/model/fault.ts';
-import { systemActor } from '../../../server/store/audit/actor.ts';
+import { systemActor } from '../../../server/store/audit/record.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { addPerson, cookieOf, PASSWORD, request, signIn } from '../../helpers/people.ts';

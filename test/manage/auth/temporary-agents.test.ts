@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
-import { figureReader } from '../../../server/operate/primary/database-figures.ts';
+import { figureReader } from '../../../server/operate/primary/families.ts';
 import { addAgent, agentsOf, send, signIn, startAgentApp, TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { ATTEMPTS_MAX } from '../../../server/manage/conditions/deliver.ts';
+import { ATTEMPTS_MAX } from '../../../server/manage/conditions/post.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, alertsOf, startAlertReceiver } from '../../helpers/alert-receiver.ts';

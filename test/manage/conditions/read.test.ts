@@ -8,9 +8,8 @@ import { describeIssue, unstored } from '../../../server/manage/conditions/descr
 import { heldReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive, Second } from '../../../server/manage/live/counters.ts';
 import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
-import type { DiskState } from '../../../server/model/disks.ts';
 import type { HistoryCounts } from '../../../server/model/history.ts';
-import { DIED_MINUTES } from '../../../server/model/process-deaths.ts';
+import { DIED_MINUTES, type DiskState } from '../../../server/model/machines.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { Cell } from '../../../server/store/cells/cell.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Live } from '../../../server/manage/live/counters.ts';
 import { LiveHub } from '../../../server/manage/live/hub.ts';
-import { noDeaths } from '../../../server/model/process-deaths.ts';
+import { noDeaths } from '../../../server/model/machines.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

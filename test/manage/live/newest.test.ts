@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../../server/manage/live/newest.ts';
+import { type FoundEvents, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../../server/manage/live/newest.ts';
 import type { Database, DatabasePool } from '../../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { readNewest } from '../../../server/store/queries/events/events.ts';
@@ -29,7 +29,7 @@ async function insert(webhookId: string, receivedMs = Date.now(), count = 1): Pr
 
 /** Everything that was found so far, by webhook; '' is all of them. */
 function watching(database = fresh.database, everyMs = EVERY_MS) {
-  const found = new Map<string, Found[]>();
+  const found = new Map<string, FoundEvents[]>();
   const newest = new NewestEvents(
     database,
     (webhookId, one) => {

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import type { Live, Sample } from '../../../server/manage/live/counters.ts';
 import { OutageLog, WAITING_MAX } from '../../../server/manage/live/outages.ts';
 import { Tally } from '../../../server/manage/live/tally.ts';
-import type { Outage } from '../../../server/model/outages.ts';
+import type { Outage } from '../../../server/model/issues.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 
 const START_MS = Date.parse('2026-11-25T04:00:00Z');

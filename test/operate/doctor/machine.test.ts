@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { runChecks } from '../../../server/model/check.ts';
-import { type MachineFacts, machineChecks, readMachine } from '../../../server/operate/doctor/machine.ts';
+import { type MachineFacts, machineChecks, readMachine } from '../../../server/operate/doctor/examine.ts';
 
 const good: MachineFacts = {
   node: '24.1.0',

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { rateLimitChecks } from '../../../server/operate/doctor/rate-limit.ts';
+import { rateLimitChecks } from '../../../server/operate/doctor/network.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { type RedisServer, startRedis, startRedisCluster } from '../../helpers/redis.ts';
 import { settingsOf } from '../../helpers/settings.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { DEATHS_KEPT } from '../../../server/model/process-deaths.ts';
+import { DEATHS_KEPT } from '../../../server/model/machines.ts';
 import { DeathLog, QuickDeaths } from '../../../server/operate/primary/deaths.ts';
 
 beforeEach(() => {

@@ -1,7 +1,7 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import { AGENT_SERIES_MAX, figureReader } from '../../../server/operate/primary/database-figures.ts';
+import { AGENT_SERIES_MAX, figureReader } from '../../../server/operate/primary/families.ts';
 import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';

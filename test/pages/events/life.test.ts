@@ -1,6 +1,6 @@
 /** The life of an event: a line of its receipt, and one for each agent. */
 import { expect, test } from 'vitest';
-import type { Attempt } from '../../../server/model/attempts.ts';
+import type { Attempt } from '../../../server/model/events.ts';
 import { lifeOf } from '../../../server/pages/events/life.ts';
 
 const receivedMs = Date.parse('2026-01-01T12:00:00Z');

@@ -1,7 +1,7 @@
 /** The metrics page of an installation with cells: the metrics of a database have the number of the cell. */
 import { beforeAll, expect, test } from 'vitest';
 import { cellMetrics } from '../../../server/base/telemetry/metric-table.ts';
-import { figureReader } from '../../../server/operate/primary/database-figures.ts';
+import { figureReader } from '../../../server/operate/primary/families.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import type { CellList } from '../../../server/store/cells/cells-database.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';

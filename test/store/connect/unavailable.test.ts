@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
-import { isOutage, sqlStateKind } from '../../../server/store/connect/sql-states.ts';
-import { DatabaseUnavailable, isPassing } from '../../../server/store/connect/unavailable.ts';
+import { DatabaseUnavailable, isOutage, isPassing, sqlStateKind } from '../../../server/store/connect/unavailable.ts';
 import { unusable } from '../../../server/store/open.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, someKey } from '../../helpers/settings.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { asRole } from '../../../server/store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { SERVING_ROLE } from '../../../server/store/embedded/serving-role.ts';
-import { fillWalPool } from '../../../server/store/embedded/wal-pool.ts';
+import { fillWalPool } from '../../../server/store/embedded/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 

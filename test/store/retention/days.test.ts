@@ -1,7 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../server/base/time/durations.ts';
-import { tendDays } from '../../../server/store/retention/days.ts';
-import { createDays } from '../../../server/store/retention/partitions.ts';
+import { createDays, tendDays } from '../../../server/store/retention/partitions.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { ofEach } from '../../helpers/shared.ts';
 

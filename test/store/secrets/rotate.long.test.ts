@@ -1,7 +1,7 @@
 /** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, despite interruptions. */
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { systemActor } from '../../../server/store/audit/actor.ts';
+import { systemActor } from '../../../server/store/audit/record.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { derivedKeys, recordKeys } from '../../../server/store/secrets/keys.ts';
 import { rotateKeys, sealedTables } from '../../../server/store/secrets/rotate.ts';

@@ -12,8 +12,7 @@ import {
   type Reference,
   type SecretMember,
 } from '../../../model/configuration.ts';
-import type { Call } from '../call.ts';
-import { isAnsweredYes } from '../confirm.ts';
+import { type Call, isAnsweredYes } from '../call.ts';
 import { type Row, row } from '../row.ts';
 import { type Change, planOf, readCurrent, unverifiedOf } from './plan.ts';
 

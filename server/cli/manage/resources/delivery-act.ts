@@ -1,7 +1,7 @@
 /** `weir delivery replay|dismiss|undo`. */
 import { Option } from 'commander';
 import { CommandError, printMessage } from '../../../base/command/io.ts';
-import { needsOneAgent } from '../../../model/dead-letters.ts';
+import { needsOneAgent } from '../../../model/events.ts';
 import type { Call } from '../call.ts';
 import { idOf, idOfGiven } from '../lists.ts';
 import { type Given, type OptionRow, type Row, row } from '../row.ts';

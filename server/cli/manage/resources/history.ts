@@ -1,6 +1,9 @@
-/** `weir history`: requests over time, as the overview draws them. */
-
-import { itemsTable } from '../../../base/command/io.ts';
+/** `weir history`, `weir latency` and `weir outage list`: requests over time, as the overview draws them, how long events take, and outages. */
+import { Option } from 'commander';
+import { itemsTable, table } from '../../../base/command/io.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
+import { ISSUES_KEPT_DAYS } from '../../../model/issues.ts';
+import { latencySpans } from '../../../model/latency.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven } from '../lists.ts';
 import { type Row, row } from '../row.ts';
@@ -36,5 +39,46 @@ export const rows: readonly Row[] = [
         ],
         points,
       ),
+  }),
+];
+
+export const latencyRows: readonly Row[] = [
+  row<{ days: string }>()({
+    name: '',
+    description: '',
+    options: [new Option('--days <days>', 'how far back').choices(Object.keys(latencySpans)).default('1')],
+    run: (call, { options: { days } }) => call('listLatency', { query: { days } }),
+    text: ({ items }) =>
+      items.length === 0
+        ? 'Nothing was timed.\n'
+        : table(
+            ['KIND', 'NAME', 'STORED P50', 'P95', 'CLAIMED P50', 'P95', 'ACKED P50', 'P95 (ms)', 'RETRIES'],
+            items.map(({ kind, name, stored, claimed, acknowledged, retries }) => [
+              kind,
+              name,
+              ...[stored, claimed, acknowledged].flatMap((stage) =>
+                stage === null ? ['-', '-'] : [String(stage.p50_ms), String(stage.p95_ms)],
+              ),
+              String(retries),
+            ]),
+          ),
+  }),
+];
+
+/** Outages are kept as long as other issues. */
+const DAYS_MAX = ISSUES_KEPT_DAYS;
+
+export const outageRows: readonly Row[] = [
+  row<{ days: number }>()({
+    name: 'list',
+    description: 'show the outages that have ended, newest first',
+    options: [['--days <days>', `how far back, at most ${DAYS_MAX}`, wholeNumber(DAYS_MAX), 30]],
+    run: (call, { options: { days } }) =>
+      call('listOutages', { query: { from: new Date(Date.now() - days * DAY_MS).toISOString() } }),
+    list: {
+      columns: ['BEGAN', 'ENDED', 'REFUSED', 'SPOOLED', 'MACHINE'],
+      cells: ['began_at', 'ended_at', 'refused', 'spooled', 'machine'],
+      whenEmpty: 'No outages.',
+    },
   }),
 ];

@@ -1,4 +1,4 @@
-/** `weir issue list|show|assign|snooze`. */
+/** `weir issue list|show|assign|snooze` and `weir alert list|test`. */
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { CommandError, membersText } from '../../../base/command/io.ts';
 import { issueStates } from '../../../model/issues.ts';
@@ -72,5 +72,38 @@ export const rows: readonly Row[] = [
       call('updateIssue', { id, input: { snoozed_until: end ? null : new Date(Date.now() + ms).toISOString() } }),
     text: ({ title, snoozed_until }) =>
       `${snoozed_until === null ? 'Not snoozed' : `Snoozed until ${snoozed_until}`}: ${title}\n`,
+  }),
+];
+
+const LISTED_MAX = 200;
+
+export const alertRows: readonly Row[] = [
+  row<{ active?: boolean; limit: number }>()({
+    name: 'list',
+    description: 'show the newest alerts, active and ended',
+    options: [
+      ['--active', 'only alerts that are active now'],
+      ['--limit <alerts>', `maximum number, at most ${LISTED_MAX}`, wholeNumber(LISTED_MAX), 20],
+    ],
+    run: (call, { options: { active, limit } }) => readList(call, 'listAlerts', { active }, limit),
+    list: {
+      columns: ['BEGAN', 'ENDED', 'CONDITION', 'REQUESTS', 'ALERT'],
+      cells: [
+        'began_at',
+        ['ended_at', 'active'],
+        'condition',
+        ({ requests }) =>
+          requests.map(({ type, state }) => `${type.replace('alert.', '')}: ${state}`).join(', ') || '-',
+        'text',
+      ],
+      whenEmpty: ({ active }) => (active ? 'No alert is active.' : 'No alerts.'),
+    },
+  }),
+  row()({
+    name: 'test',
+    description: 'send a test alert to ALERT_URL; exit code 1 when it does not arrive',
+    run: (call) => call('testAlert'),
+    text: ({ status, duration_ms }) => `Sent: answered ${status} after ${Math.round(duration_ms)} ms.\n`,
+    failure: ({ sent, error, fix }) => (sent ? null : `${error}; ${fix}`),
   }),
 ];

@@ -5,8 +5,7 @@ import { type Problem, problem, problemLater, type Result } from '../../../base/
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { idOf, nameOf } from '../../../model/fields.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
-import type { Actor } from '../../../store/audit/actor.ts';
-import { record } from '../../../store/audit/record.ts';
+import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Database, Queries, Query } from '../../../store/connect/pool.ts';
 import { type Agent, readAgents } from '../../../store/queries/agents/agents.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { SharedCheck } from '../../../base/time/shared-check.ts';
-import type { DiskState } from '../../../model/disks.ts';
+import type { DiskState } from '../../../model/machines.ts';
 import type { CommitFailure } from '../../../store/commit-probe.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { migrationFiles, pendingMigrations } from '../../../store/migrate.ts';

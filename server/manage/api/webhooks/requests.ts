@@ -3,10 +3,17 @@ import { problem } from '../../../base/http/problem.ts';
 import { DAY_MS, HOUR_MS } from '../../../base/time/durations.ts';
 import { eventFilterOf } from '../../../model/event-filter.ts';
 import { recordId } from '../../../model/fields.ts';
-import { HISTORY_POINTS_MAX, MINUTES_KEPT_HOURS, QUARTER_SECONDS } from '../../../model/history.ts';
-import { fixOfReason, requestsQuery, requestsSchema, type WebhookRequest } from '../../../model/requests.ts';
+import {
+  fixOfReason,
+  HISTORY_POINTS_MAX,
+  MINUTES_KEPT_HOURS,
+  QUARTER_SECONDS,
+  requestsQuery,
+  requestsSchema,
+  type WebhookRequest,
+} from '../../../model/history.ts';
 import { answersOf } from '../../../model/webhook-answers.ts';
-import { PartialReads } from '../../../store/cells/partial-reads.ts';
+import { PartialReads } from '../../../store/cells/cells-database.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { listRejections } from '../../../store/queries/rejections/rejections.ts';
 import { listRequestSamples } from '../../../store/queries/rejections/ring.ts';

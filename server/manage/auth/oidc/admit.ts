@@ -5,8 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import type { Role } from '../../../model/users.ts';
-import type { Actor } from '../../../store/audit/actor.ts';
-import { type AuditRecord, record } from '../../../store/audit/record.ts';
+import { type Actor, type AuditRecord, record } from '../../../store/audit/record.ts';
 import type { Query } from '../../../store/connect/pool.ts';
 import {
   endRole,
@@ -21,7 +20,7 @@ import {
 import { deleteSessionsOfUser } from '../../../store/queries/users/sessions.ts';
 import type { ActiveUser } from '../../../store/queries/users/users.ts';
 import { personActor } from '../person.ts';
-import type { Identity } from './claims.ts';
+import type { Identity } from './identify.ts';
 
 /**
  * `roleBefore` is null for a new user. `role_ended`: the provider assigned a role before and assigns none now; the user's

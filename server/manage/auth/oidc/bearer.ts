@@ -7,7 +7,7 @@ import { findHostedUser } from '../../../store/queries/users/hosted.ts';
 import type { ActiveUser } from '../../../store/queries/users/users.ts';
 import type { ReadJwt } from '../people.ts';
 import { admitIdentity, recordAdmission } from './admit.ts';
-import { type Identity, identityOf } from './claims.ts';
+import { type Identity, identityOf } from './identify.ts';
 import { CLOCK_TOLERANCE_SECONDS, type Provider, signingAlgorithms } from './provider.ts';
 
 interface BearerParts {

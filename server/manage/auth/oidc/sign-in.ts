@@ -10,8 +10,7 @@ import type { Person } from '../person.ts';
 import { extendPresentedSession, type OpenedSession } from '../sessions.ts';
 import { returnAddress, startSession } from '../sign-in.ts';
 import { admitIdentity, recordAdmission } from './admit.ts';
-import type { Identity } from './claims.ts';
-import { identify } from './identify.ts';
+import { type Identity, identify } from './identify.ts';
 import type { Pending, PendingSignIns } from './pending.ts';
 import { type Provider, reasonOf } from './provider.ts';
 

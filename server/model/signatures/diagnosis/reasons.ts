@@ -96,3 +96,58 @@ export const rejectionReasons = {
 export type RejectionReason = keyof typeof rejectionReasons;
 
 export const rejectionReasonNames = Object.keys(rejectionReasons) as [RejectionReason, ...RejectionReason[]];
+
+/** Reasons of rejections in a few words, as pages and issues show them. The API has the names. */
+const titles: Readonly<Record<RejectionReason, string>> = {
+  header_missing: 'no signature',
+  header_other: 'signature in another header',
+  header_repeated: 'signature header sent twice',
+  secret_sent: 'secret sent in a header',
+  malformed_empty: 'empty signature header',
+  malformed_no_prefix: 'no prefix before the digest',
+  malformed_prefix: 'wrong prefix before the digest',
+  malformed_around: 'other text around the signature',
+  malformed_base64: 'digest in base64 instead of hex',
+  malformed_algorithm: 'another hash algorithm',
+  malformed_length: 'digest of another length',
+  malformed: 'malformed signature',
+  key_kind: 'other kind of key',
+  signature_encoding: 'signature in another encoding',
+  clock_apart: 'time differs too much',
+  previous_secret: 'previous secret',
+  other_webhook: 'secret of another webhook',
+  secret_space: 'spaces around the secret',
+  secret_decoded: 'sender decodes the secret',
+  secret_undecoded: 'sender does not decode the secret',
+  secret_mode: 'secret of another mode',
+  url_differs: 'another URL signed',
+  secret_unset: 'sender has no secret',
+  not_hmac: 'digest is not an HMAC',
+  body_empty: 'empty body signed',
+  body_line_end: 'last line end differs',
+  body_trimmed: 'body signed without its white space',
+  body_line_breaks: 'line breaks differ',
+  body_reencoded: 'JSON serialized again after signing',
+  body_form_decoded: 'decoded form fields signed',
+  body_charset: 'another character set signed',
+  digest_differs: 'wrong secret, most likely',
+  body_too_large: 'body too large to diagnose',
+  body_too_complex: 'body too large to check',
+  scheme_stripe: 'signature of Stripe',
+  scheme_slack: 'signature of Slack',
+  scheme_zoom: 'signature of Zoom',
+  scheme_standard_webhooks: 'signature by Standard Webhooks',
+  scheme_shopify: 'signature of Shopify',
+  scheme_paddle: 'signature of Paddle',
+  scheme_github_sha1: 'SHA-1 signature of GitHub alone',
+  scheme_gitlab: 'token of GitLab',
+  scheme_twilio: 'signature of Twilio',
+  scheme_ed25519: 'signed with a private key',
+  scheme_other: 'signature of another scheme',
+  verifies_now: 'verifies now',
+};
+
+/** `spaces around the secret`; the name itself for a reason that this version does not know. */
+export function reasonTitle(reason: string): string {
+  return (titles as Readonly<Record<string, string>>)[reason] ?? reason.replaceAll('_', ' ');
+}

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { policyOf } from '../../../base/ratelimit/limiter.ts';
-import { rejectionOperations } from '../../../manage/api/rejections/operations.ts';
+import { rejectionOperations } from '../../../manage/api/rejections/rejection-operations.ts';
 import { statusOfRefusal } from '../../../model/history.ts';
 import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
 import { createHandshake } from '../../../receive/ingest/handshake.ts';

@@ -1,13 +1,10 @@
 /** The parts of a process for the live counters and the status of the installation. */
 
 import { keptFor } from '../../../base/time/shared-check.ts';
-import { alertOperations } from '../../../manage/api/alerts/operations.ts';
-import { issueOperations } from '../../../manage/api/issues/operations.ts';
-import { liveOperations } from '../../../manage/api/live/operations.ts';
+import { alertOperations, issueOperations } from '../../../manage/api/issues/issue-operations.ts';
 import type { AskDoctor } from '../../../manage/api/status/doctor.ts';
-import { statusOperations } from '../../../manage/api/status/operations.ts';
-import type { Live, Sample } from '../../../manage/live/counters.ts';
-import { History } from '../../../manage/live/counters.ts';
+import { liveOperations, statusOperations } from '../../../manage/api/status/status-operations.ts';
+import { History, type Live, type Sample } from '../../../manage/live/counters.ts';
 import { LoopLag, residentMeter, type Sampled, sampleOf } from '../../../manage/live/sample.ts';
 import { Streams } from '../../../manage/live/streams.ts';
 import { countOpenIssues } from '../../../store/queries/alerts/issues.ts';

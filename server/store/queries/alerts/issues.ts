@@ -1,7 +1,6 @@
 /** Issues. Outages of the database are issues of the kind `database`, which are stored when they have ended. */
 import { type ConditionKind, conditionKinds } from '../../../model/conditions.ts';
-import { ISSUES_KEPT_DAYS, ISSUES_MAX, type Issue, type IssueInput } from '../../../model/issues.ts';
-import type { Outage } from '../../../model/outages.ts';
+import { ISSUES_KEPT_DAYS, ISSUES_MAX, type Issue, type IssueInput, type Outage } from '../../../model/issues.ts';
 import type { Queries, Query } from '../../connect/pool.ts';
 import { isoColumn, isoText } from '../../sql.ts';
 
@@ -17,7 +16,7 @@ export interface IssueFacts {
   /** Largest value of each hour: `hour` is that of the last one, in hours since 1970. */
   hours?: { hour: number; values: number[] };
   began_after?: Issue['began_after'];
-  /** An outage: see model/outages.ts. */
+  /** An outage: see model/issues.ts. */
   refused?: number;
   spooled?: number;
 }

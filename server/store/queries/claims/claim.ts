@@ -9,11 +9,10 @@
  * line, so a single consumer gets the lines in order.
  */
 import { randomUUID } from 'node:crypto';
-import { asText } from '../../byte-text.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { DatabaseUnavailable } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { arrayOf } from '../../sql.ts';
+import { arrayOf, asText } from '../../sql.ts';
 import { leaseNext } from './lease.ts';
 import type { Claimed, ClaimOrder, Days, LeasedRow } from './order.ts';
 import type { Receipt } from './receipts.ts';

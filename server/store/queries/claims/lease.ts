@@ -1,9 +1,8 @@
 /** The statement that leases the next deliveries, alone or together with the acknowledgement of what the agent claimed before. */
 import { DAY_MS } from '../../../base/time/durations.ts';
-import { asText } from '../../byte-text.ts';
 import type { Query } from '../../connect/pool.ts';
 import { isoTime } from '../../ids.ts';
-import { Placeholders } from '../../sql.ts';
+import { asText, Placeholders } from '../../sql.ts';
 import { LAST_LEASE_ENDED } from '../deliveries/deliveries.ts';
 import { leaseEnded } from '../deliveries/history.ts';
 import { nextInRound, nextOfIds, nextOfWebhook } from './next.ts';

@@ -1,5 +1,5 @@
 /** What a claim asks for, and what it gets. */
-import type { ByteText } from '../../byte-text.ts';
+import type { ByteText } from '../../sql.ts';
 
 export interface ClaimOrder {
   /** The cell whose deliveries are claimed; 0: home. */

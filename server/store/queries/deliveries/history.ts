@@ -3,7 +3,7 @@
  * other than an acknowledgement; the last one is described by the row itself. In the row it costs 1.02 times no history in claims of 100, in a
  * table of its own 1.10 (bench/NOTES.md).
  */
-import type { Attempt } from '../../../model/attempts.ts';
+import type { Attempt } from '../../../model/events.ts';
 import type { Queries } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 

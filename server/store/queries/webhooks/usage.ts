@@ -1,7 +1,7 @@
 /** Number and size of the stored events of webhooks, by their state: counting the events themselves would read all of them. */
 import type { z } from 'zod';
 import { DAY_MS } from '../../../base/time/durations.ts';
-import type { webhookUsageSchema } from '../../../model/webhook-usage.ts';
+import type { webhookUsageSchema } from '../../../model/history.ts';
 import { summed } from '../../connect/place.ts';
 import type { Queries } from '../../connect/pool.ts';
 import { inParts } from '../../retention/in-parts.ts';

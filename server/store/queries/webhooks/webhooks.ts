@@ -1,9 +1,9 @@
 /** Webhooks: management, the rows that ingest caches, and their activity. */
 import type { z } from 'zod';
+import { webhookActivitySchema } from '../../../model/history.ts';
 import type { Order } from '../../../model/order-by.ts';
 import type { Answer, RefusedStatus } from '../../../model/signatures/answer.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
-import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';

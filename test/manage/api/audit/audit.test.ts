@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Actor } from '../../../../server/store/audit/actor.ts';
-import { type AuditRecord, record } from '../../../../server/store/audit/record.ts';
+import { type Actor, type AuditRecord, record } from '../../../../server/store/audit/record.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
-import type { Outage } from '../../../../server/model/outages.ts';
+import type { Outage } from '../../../../server/model/issues.ts';
 import { addOutages, deleteOldIssues } from '../../../../server/store/queries/alerts/issues.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson } from '../../../helpers/people.ts';

@@ -9,7 +9,7 @@ import { LiveHub } from '../../../../server/manage/live/hub.ts';
 import { OVERLAP_MS } from '../../../../server/manage/live/newest.ts';
 import { RECHECK_MS } from '../../../../server/manage/live/streams.ts';
 import { Tally } from '../../../../server/manage/live/tally.ts';
-import { noDeaths } from '../../../../server/model/process-deaths.ts';
+import { noDeaths } from '../../../../server/model/machines.ts';
 import { uuidv7Milliseconds } from '../../../../server/store/ids.ts';
 import { send as sendTo } from '../../../helpers/agents.ts';
 import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';

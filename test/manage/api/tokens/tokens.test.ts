@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../../server/base/time/durations.ts';
-import { TOKENS_MAX } from '../../../../server/manage/api/tokens/service.ts';
+import { TOKENS_MAX } from '../../../../server/manage/api/tokens/token-changes.ts';
 import { createCredential, parseCredential } from '../../../../server/model/credential.ts';
 import { roles } from '../../../../server/model/users.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { combinedClaims, identityOf } from '../../../../server/manage/auth/oidc/claims.ts';
+import { combinedClaims, identityOf } from '../../../../server/manage/auth/oidc/identify.ts';
 
 const identity = (claims: object, roleClaim = 'weir_role') =>
   identityOf('https://id.example', { sub: 'olga', ...claims }, roleClaim);

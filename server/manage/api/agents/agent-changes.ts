@@ -1,0 +1,159 @@
+/** Agent management. A change resolves once it is committed, announced, and known to every process. */
+import { randomUUID } from 'node:crypto';
+import { invalid, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
+import type { AgentPatch, NewAgent, SubscriptionInput } from '../../../model/agents.ts';
+import { createCredential } from '../../../model/credential.ts';
+import { type Actor, record } from '../../../store/audit/record.ts';
+import type { Database, Query } from '../../../store/connect/pool.ts';
+import {
+  type AgentRecord,
+  findAgent,
+  insertAgent,
+  isNameTaken,
+  lockAgent,
+  replaceCredential,
+  revokeAgent,
+  updateAgent,
+} from '../../../store/queries/agents/agents.ts';
+import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
+import { dismissUndelivered, moveUndelivered } from '../../../store/queries/alerts/undelivered.ts';
+import { ACTED_MAX } from '../../../store/queries/deliveries/actions.ts';
+import { type AuditMembers, asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
+import { endSubscription, setSubscription, setWebhooks } from './subscriptions.ts';
+
+/** The credential is returned only here. */
+type WithCredential = AgentRecord & { credential: string };
+
+/** Only an active agent can be changed. */
+export class Agents {
+  readonly #changer: Changer<AgentRecord>;
+
+  constructor(parts: ChangeParts, actor: Actor) {
+    this.#changer = new Changer(parts, actor, {
+      name: 'agent',
+      nameOf: ({ name }) => name,
+      unknown: 'agent_unknown',
+      lock: lockAgent,
+      find: findAgent,
+    });
+  }
+
+  async add(given: NewAgent): Promise<Result<WithCredential>> {
+    const { id = randomUUID(), name, webhook_ids, temporary = false, max_leased = null, paused = false } = given;
+    const { text, ...stored } = createCredential('wa');
+    const made = await this.#changer.create(id, async (query) => {
+      await refuseTakenName(query, name, id);
+      const isRestored = await insertAgent(query, { id, name, temporary, maxLeased: max_leased, paused, ...stored });
+      if (isRestored === null) throw new ProblemError(problem('id_taken'));
+      if (isRestored) await endSubscriptions(query, { agentId: id }, [], 'except');
+      return { isRestored, more: await setWebhooks(query, id, webhook_ids) };
+    });
+    return shown(made, text);
+  }
+
+  /** Sets the given members; the others are unchanged. */
+  update(id: string, { name, webhook_ids, max_leased, paused }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
+    return this.#update(id, { name, maxLeased: max_leased, paused }, expects, async (query) =>
+      webhook_ids === undefined ? {} : setWebhooks(query, id, webhook_ids),
+    );
+  }
+
+  /** Subscribes the agent to the webhook, with this filter and order instead of its present ones; null: without; undefined: unchanged. */
+  subscribe(
+    id: string,
+    webhookId: string,
+    given: SubscriptionInput,
+    expects: Expects<AgentRecord> = asItIs,
+  ): Promise<Result<AgentRecord>> {
+    return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, given));
+  }
+
+  unsubscribe(id: string, webhookId: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {
+    return this.#update(id, {}, expects, (query) => endSubscription(query, id, webhookId));
+  }
+
+  /** Creates a new credential; the old one and its sessions end after `overlapSeconds`, and those before it at once. */
+  async rotate(
+    id: string,
+    overlapSeconds = 0,
+    expects: Expects<AgentRecord> = asItIs,
+  ): Promise<Result<WithCredential>> {
+    const { text, ...stored } = createCredential('wa');
+    const replace = (query: Query) => replaceCredential(query, id, stored, overlapSeconds);
+    return shown(await this.#changer.change(id, 'rotate', expects, replace), text);
+  }
+
+  /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */
+  revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {
+    return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
+  }
+
+  #update(
+    id: string,
+    given: Parameters<typeof updateAgent>[2],
+    expects: Expects<AgentRecord>,
+    work: (query: Query) => Promise<AuditMembers>,
+  ): Promise<Result<AgentRecord>> {
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      if (given.name !== undefined) await refuseTakenName(query, given.name, id);
+      await updateAgent(query, id, given);
+      return work(query);
+    });
+  }
+}
+
+/** Agents are identified by name on pages and in commands. Throws ProblemError. */
+async function refuseTakenName(query: Query, name: string, id: string): Promise<void> {
+  if (await isNameTaken(query, name, id)) throw new ProblemError(problem('name_taken'));
+}
+
+function shown(change: Result<AgentRecord>, credential: string): Result<WithCredential> {
+  return change.kind === 'done' ? { kind: 'done', value: { ...change.value, credential } } : change;
+}
+
+interface Settled {
+  settled: number;
+  more: boolean;
+  action_id: string | null;
+}
+
+/**
+ * Dismisses the unfinished deliveries of a revoked agent, or moves them to an active one, at most ACTED_MAX. Those that the other agent
+ * has already are dismissed in the last step.
+ * @param toAgentId null: dismiss them
+ */
+export function settleUndelivered(
+  database: Database,
+  actor: Actor,
+  id: string,
+  toAgentId: string | null,
+): Promise<Result<Settled>> {
+  return database.transaction(async (query): Promise<Result<Settled>> => {
+    const agent = await findAgent(query, id);
+    if (agent === undefined) return problem('agent_unknown', 'No agent has this id.');
+    if (!agent.revoked) return problem('agent_active');
+    const to = toAgentId === null ? null : await findAgent(query, toAgentId);
+    if (to === undefined || to?.revoked) return invalid('/to_agent_id', 'No active agent has this id.');
+    const moved = to === null ? 0 : await moveUndelivered({ query }, id, to.id);
+    const actionId = randomUUID();
+    // Deliveries of events that the other agent has a delivery of remain when there is nothing to move.
+    const dismissed = to !== null && moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
+    const settled = moved + dismissed;
+    const undone = dismissed > 0 ? actionId : null;
+    if (settled > 0)
+      await record(query, actor, {
+        action: to === null ? 'delivery.dismiss' : 'delivery.move',
+        target: { kind: 'agent', id, name: agent.name },
+        after: {
+          state: 'undelivered',
+          ...(to === null ? {} : { to_agent_id: to.id, moved }),
+          dismissed,
+          action_id: undone,
+        },
+      });
+    return {
+      kind: 'done',
+      value: { settled, more: moved >= ACTED_MAX || dismissed >= ACTED_MAX, action_id: undone },
+    };
+  });
+}

@@ -1,0 +1,264 @@
+/** Adds, changes and removes cells, with audit entries. Every process knows a change when it is answered. */
+import { randomUUID } from 'node:crypto';
+import { invalid, problem, type Result } from '../../../base/http/problem.ts';
+import { type Actor, record } from '../../../store/audit/record.ts';
+import { ON_CITUS } from '../../../store/cells/address.ts';
+import type { Cells } from '../../../store/cells/cells.ts';
+import { copyTo } from '../../../store/cells/copy.ts';
+import { cellConninfo, describeConninfo, withoutSecrets } from '../../../store/connect/conninfo.ts';
+import type { Database, DatabasePool, Query } from '../../../store/connect/pool.ts';
+import { openCell } from '../../../store/open.ts';
+import {
+  type CellSelf,
+  deleteCell,
+  insertCell,
+  isEmpty,
+  lockCell,
+  nameSelf,
+  readSelf,
+  updateCell,
+} from '../../../store/queries/cells/cells.ts';
+import { dropCitusSchema, readCitusFault } from '../../../store/queries/cells/citus.ts';
+import { noteEverything } from '../../../store/queries/cells/copies.ts';
+import { hasWebhooks } from '../../../store/queries/cells/webhook-moves.ts';
+import { seal } from '../../../store/secrets/seal.ts';
+import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
+import type { ChangeParts } from '../change.ts';
+import { createCitusCell, prepareTables, readUnfit } from './make.ts';
+
+const ASK_TIMEOUT_MS = 5_000;
+
+export interface CellParts extends ChangeParts {
+  cells: Cells;
+  /** Key derived for connection strings. */
+  key: Buffer;
+}
+
+export class CellService {
+  readonly #parts: CellParts;
+  readonly #actor: Actor;
+  readonly #isLocal: boolean;
+
+  /** @param isLocal the command of an operator on the machine of Weir: any connection string is allowed */
+  constructor(parts: CellParts, actor: Actor, isLocal: boolean) {
+    this.#parts = parts;
+    this.#actor = actor;
+    this.#isLocal = isLocal;
+  }
+
+  /**
+   * Resolves with the number of the cell when it is active. What a failed attempt leaves in a server is used by the next one.
+   * @param database connection string; null: a schema on home's Citus cluster
+   */
+  async add(name: string, database: string | null): Promise<Result<number>> {
+    const { cells } = this.#parts;
+    await cells.changed();
+    const home = cells.numbered(0);
+    if (database === null) {
+      const unfit = await readCitusFault(home.database);
+      if (unfit !== null) return invalid('/citus', unfit);
+      return this.#insert(name, ON_CITUS, (self, number) => createCitusCell(home, self, number));
+    }
+    return this.#withServer(database, { name }, async (pool, conninfo) => {
+      const unfit = await readUnfit(pool, await this.#self(), cells);
+      if (unfit !== null) return invalid('/database', unfit);
+      return this.#insert(name, conninfo, (self, number) => prepareTables(pool, self, number));
+    });
+  }
+
+  /**
+   * Runs `work` with a server that a user names. A refusal is recorded, because that may be any server of the network.
+   * @param work gets the pool, and the connection string as it is stored.
+   */
+  async #withServer<T>(
+    database: string,
+    { name, number }: { name: string; number?: number },
+    work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    const read = cellConninfo(database, this.#isLocal);
+    const result = 'fault' in read ? invalid('/database', read.fault) : await this.#tryServer(read.conninfo, work);
+    if (result.kind === 'problem') {
+      const address = describeConninfo('fault' in read ? database : read.conninfo);
+      await homeOf(this.#parts.cells).transaction((query) =>
+        this.#record(query, 'refuse', number ?? null, name, { address, ...result.members }),
+      );
+    }
+    return result;
+  }
+
+  async #tryServer<T>(
+    conninfo: string,
+    work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    const pool = openCell(conninfo);
+    try {
+      return await work(pool, conninfo);
+    } catch (error) {
+      return invalid('/database', this.#says(error, conninfo));
+    } finally {
+      await pool.close();
+    }
+  }
+
+  /** @param text what is sealed */
+  async #insert(
+    name: string,
+    text: string,
+    prepare: (self: CellSelf, number: number) => Promise<void>,
+  ): Promise<Result<number>> {
+    const { cells, key } = this.#parts;
+    const home = homeOf(cells);
+    const self = await this.#self();
+    const id = randomUUID();
+    const address = text === ON_CITUS ? ON_CITUS : describeConninfo(text);
+    const made = await this.#change(async (query) => {
+      if ((await lockCell(query, name)) !== undefined) return problem('cell_name_taken');
+      const number = await insertCell(query, { id, name, sealed: seal(Buffer.from(text), key, id) });
+      await noteEverything(query, number);
+      await this.#record(query, 'add', number, name, { address });
+      return { kind: 'done', value: number };
+    });
+    if (made.kind === 'problem') return made;
+    try {
+      await prepare(self, made.value);
+      await cells.changed();
+      const cell = cells.numbered(made.value);
+      await cell.prepare();
+      await copyTo(cell, home);
+    } catch (error) {
+      await this.#forget(made.value, text === ON_CITUS);
+      return text === ON_CITUS
+        ? invalid('/citus', `Citus cannot have the cell: ${(error as Error).message}`)
+        : invalid('/database', this.#says(error, text));
+    }
+    return this.#change(async (query) => {
+      await updateCell(query, made.value, { state: 'active' });
+      return made;
+    });
+  }
+
+  /** Removes a cell that could not be added. */
+  async #forget(number: number, isOnCitus: boolean): Promise<void> {
+    await this.#change(async (query) => {
+      await deleteCell(query, number);
+      return { kind: 'done', value: number };
+    });
+    if (isOnCitus) await dropCitusSchema(homeOf(this.#parts.cells), number);
+  }
+
+  #self(): Promise<CellSelf> {
+    return homeOf(this.#parts.cells).transaction((query) => nameSelf(query, randomUUID(), 0));
+  }
+
+  /** Sets the given members. A new connection string must lead to the same cell. */
+  async update(
+    number: number,
+    {
+      name,
+      database,
+      accept_restored,
+    }: { name?: string | undefined; database?: string | undefined; accept_restored?: true | undefined },
+  ): Promise<Result<number>> {
+    const { cells, key } = this.#parts;
+    await cells.changed();
+    const cell = cells.find(number);
+    if (cell === undefined || number === 0) return problem('cell_unknown');
+    const { kind } = cell.address;
+    if (kind === 'citus' && database !== undefined)
+      return invalid('/database', 'A cell on Citus has the connection string of the settings: change DATABASE_URL.');
+    const self = await readSelf(homeOf(cells));
+    const markIn = async (pool: Database, conninfo: string): Promise<Result<{ conninfo: string; mark: number }>> => {
+      const found = await readSelf(pool, ASK_TIMEOUT_MS);
+      return found?.installation === self!.installation && found.number === number
+        ? { kind: 'done', value: { conninfo, mark: found.mark } }
+        : invalid('/database', `This database is not cell ${number} of this installation.`);
+    };
+    const reached =
+      database !== undefined
+        ? await this.#withServer(database, { name: cell.name, number }, markIn)
+        : accept_restored
+          ? await this.#tryServer(cell.conninfo, markIn)
+          : { kind: 'done' as const, value: { conninfo: cell.conninfo, mark: 0 } };
+    if (reached.kind === 'problem') return reached;
+    const { conninfo, mark } = reached.value;
+    return this.#change(async (query) => {
+      const row = await lockCell(query, number);
+      if (row === undefined) return problem('cell_unknown');
+      const other = name === undefined ? undefined : await lockCell(query, name);
+      if (other !== undefined && other.number !== number) return problem('cell_name_taken');
+      if (accept_restored) await noteEverything(query, number);
+      await updateCell(query, number, {
+        ...(name === undefined ? {} : { name }),
+        ...(database === undefined ? {} : { sealed: seal(Buffer.from(conninfo), key, row.id) }),
+        ...(accept_restored ? { mark } : {}),
+      });
+      await this.#record(query, 'update', number, name ?? row.name, {
+        ...(database === undefined ? {} : { address: describeConninfo(conninfo) }),
+        ...(accept_restored ? { accept_restored } : {}),
+      });
+      return { kind: 'done', value: number };
+    });
+  }
+
+  /** From now on the cell gets no webhook that has none yet. Call after its webhooks were moved. */
+  drain(number: number): Promise<Result<number>> {
+    return this.#change(async (query) => {
+      const row = await lockCell(query, number);
+      if (row === undefined) return problem('cell_unknown');
+      if (row.state === 'adding') return problem('cell_unready');
+      await updateCell(query, number, { state: 'draining' });
+      await this.#record(query, 'drain', number, row.name, {});
+      return { kind: 'done', value: number };
+    });
+  }
+
+  /** Forgets a cell that has neither webhooks nor events. */
+  async remove(number: number): Promise<Result<number>> {
+    await this.#parts.cells.changed();
+    const cell = this.#parts.cells.find(number);
+    if (cell === undefined || number === 0) return problem('cell_unknown');
+    if (cell.state !== 'draining' || !(await isEmpty(cell.database))) return problem('cell_in_use');
+    const removed = await this.#change(async (query) => {
+      const row = await lockCell(query, number);
+      if (row === undefined) return problem('cell_unknown');
+      if (await hasWebhooks(query, number)) return problem('cell_in_use');
+      await deleteCell(query, number);
+      await this.#record(query, 'remove', number, row.name, {});
+      return { kind: 'done' as const, value: number };
+    });
+    if (removed.kind === 'done' && cell.address.kind === 'citus')
+      await dropCitusSchema(homeOf(this.#parts.cells), number);
+    return removed;
+  }
+
+  /** The change of a cell is announced by a trigger: all processes read the cells again. */
+  async #change<T>(work: (query: Query) => Promise<Result<T>>): Promise<Result<T>> {
+    const { cells, changes } = this.#parts;
+    const home = homeOf(cells);
+    const changed = await changes.announced(
+      'cell:all',
+      () => home.transaction(work),
+      ({ kind }) => kind === 'done',
+    );
+    await cells.changed();
+    return changed;
+  }
+
+  /** @param number null: the cell has none yet */
+  #record(query: Query, verb: string, number: number | null, name: string, after: object): Promise<void> {
+    const target = { kind: 'cell', id: number === null ? null : String(number), name };
+    return record(query, this.#actor, { action: `cell.${verb}`, target, after: { number, name, ...after } });
+  }
+
+  /** Another machine's user does not see what a server says: it may be any program of the network. */
+  #says(error: unknown, conninfo: string): string {
+    const { message, code = null } = error as Error & { code?: string };
+    if (this.#isLocal) return withoutSecrets(message, conninfo);
+    const { finding, fix } = explainRefusedConnection(message) ?? explainCommitFailure({ sqlState: code, reason: '' });
+    return `The database at ${describeConninfo(conninfo)} cannot be used: ${finding}. Fix: ${fix}.`;
+  }
+}
+
+function homeOf(cells: Cells): Database {
+  return cells.numbered(0).database;
+}
