@@ -18,8 +18,9 @@ import { FURTHER, type Held, hoursOf } from './describe.ts';
 
 /** An issue that returns within this time continues: what comes and goes does not fill the list. */
 export const RETURN_MS = HOUR_MS;
-/** `last_at` of an issue that does not change is written this often. */
+/** `last_at` of an issue that does not change is written this often, and of one of thousands, which any machine finds, at most 200 times a second. */
 const SEEN_EVERY_MS = 10_000;
+const SEEN_MS = 5;
 /** What only one machine can find has gone when none has found it for this long. */
 const LOCAL_GONE_MS = 45_000;
 /** Groups of one webhook or agent within RETURN_MS; further ones are counted as one, so that a flood of reasons does not fill the list. */
@@ -90,11 +91,13 @@ function changesOf(
       isNew,
     });
   }
+  const seenEveryMs = Math.max(SEEN_EVERY_MS, found.size * SEEN_MS);
   const isWritten = (issue: Change) => {
     const row = known.get(keyOf(issue));
     if (row === undefined || row.resolved_at !== null || row.count !== issue.count) return true;
     const text = ({ name, cause, fix }: IssueFacts) => JSON.stringify([name, cause, fix]);
-    return text(row.facts) !== text(issue.facts) || nowMs - Date.parse(row.last_at) >= SEEN_EVERY_MS;
+    const everyMs = conditionOf(row.kind).local === true ? SEEN_EVERY_MS : seenEveryMs;
+    return nowMs - Date.parse(row.last_at) >= everyMs || text(row.facts) !== text(issue.facts);
   };
   const isGone = (row: IssueRow) =>
     row.resolved_at === null &&

@@ -86,6 +86,22 @@ describe('what holds', () => {
     expect(await seenAfter(45_000)).toMatchObject([{ state: 'resolved' }]);
   });
 
+  test('thousands are written less often, and those of one machine as often as before', async () => {
+    const many = Array.from({ length: 3_000 }, (_, i) => ({ ...dead(1), subject: { id: `${i}`, name: `${i}` } }));
+    const held: Held[] = [...many, { kind: 'process', subject: { id: '77', name: '77' } }];
+    const seen = async (ms: number) => {
+      await recordHeld(fresh.database, held, startMs + ms);
+      const rows = await fresh.database.query<{ kind: string }>({
+        text: 'select distinct kind from issues where last_at = $1 order by 1',
+        values: [iso(ms)],
+      });
+      return rows.map(({ kind }) => kind);
+    };
+    expect(await seen(0)).toEqual(['dead_letters', 'process']);
+    expect(await seen(10_000)).toEqual(['process']);
+    expect(await seen(15_005)).toEqual(['dead_letters']);
+  });
+
   test('what a list that was cut does not name is not resolved', async () => {
     await seenAfter(0, dead(2));
     await recordHeld(fresh.database, [], startMs + 1, new Set(['dead_letters']));
@@ -285,4 +301,26 @@ describe('with users', () => {
     expect(Math.abs(Date.parse(snoozed_until) - Date.now() - 2 * HOUR_MS)).toBeLessThan(MINUTE_MS);
     expect((await weir(app, 'issue', 'snooze', issue.id, '--end')).out).toMatch(/^Not snoozed: /);
   });
+});
+
+test('readers share an update that found thousands', async () => {
+  const app = await startAgentApp();
+  const operator = await addPerson(app, 'operator');
+  const pause = (paused: string, agents: string) =>
+    app.database.query({ text: `update agents set paused_at = ${paused} where name ${agents}` });
+  const open = async () =>
+    (await operator.api('GET', '/api/v1/issues?state=open&kind=paused&limit=1')).body.items.length;
+  await app.database.query({
+    text: `insert into agents (id, name, lookup_id, secret_hash)
+           select gen_random_uuid(), 'agent ' || i, lpad(i::text, 12, '0'), sha256(i::text::bytea) from generate_series(1, 1001) i`,
+  });
+  await pause(`now() - interval '2 days'`, `= 'agent 1'`);
+  expect(await open()).toBe(1);
+  await pause('null', 'is not null');
+  expect(await open()).toBe(0);
+  await pause(`now() - interval '2 days'`, 'is not null');
+  // A request does not wait for longer than a second.
+  await expect.poll(open, { timeout: 30_000 }).toBe(1);
+  await pause('null', 'is not null');
+  expect(await open()).toBe(1);
 });

@@ -25,6 +25,9 @@ const listQuery = z.strictObject({
   subject_id: text(1, 300).optional().describe('only issues of this webhook, agent, machine, process or cell'),
 });
 
+/** An update that finds more is not made for each reader: it has the processor for a second with tens of thousands of them. */
+const SHARED_MIN = 1_000;
+const SHARED_MS = 15_000;
 /** Longest time that a request waits for the update of the issues. What is found later, or after an error, is in a later answer. */
 const UPDATE_MS_MAX = 1_000;
 
@@ -35,19 +38,24 @@ export function issueOperations(parts: ReaderParts) {
   const read = heldReader(parts);
   /** The outage of the database, which is not stored before its end. */
   let outage: IssueRow[] = [];
+  let dueMs = 0;
   const update = coalesced(async () => {
     const nowMs = Date.now();
     const { held, cut } = await read(nowMs);
     outage = held.filter(({ kind }) => kind === 'database').map((one) => unstored(one, nowMs));
     try {
       await recordHeld(database, held, nowMs, cut);
+      dueMs = held.length > SHARED_MIN ? Date.now() + SHARED_MS : 0;
     } catch (error) {
       if (outage.length === 0) throw error;
     }
   });
-  const updateInTime = () => {
-    const updated = update().catch(() => null);
-    return within(UPDATE_MS_MAX, updated);
+  const updateInTime = async () => {
+    if (Date.now() >= dueMs)
+      await within(
+        UPDATE_MS_MAX,
+        update().catch(() => null),
+      );
   };
   const find = (id: string) => outage.find((one) => one.id === id) ?? findIssue(database.query, id);
   const describe = (row: IssueRow) => describeIssue(row, settings.PUBLIC_URL, Date.now());
