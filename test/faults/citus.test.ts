@@ -21,6 +21,7 @@ import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts
 import { type Delivery, signIn, TestAgent } from '../helpers/agents.ts';
 import { type CitusCluster, lackingForCitus, startCitus } from '../helpers/citus.ts';
 import { orderOf } from '../helpers/claims.ts';
+import { deliverInOrder } from '../helpers/key-order.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
@@ -67,18 +68,21 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
   };
   const cellsAway = async () =>
     (JSON.parse((await ask(weir.port, '/readyz')).body) as { cells_away?: number[] }).cells_away ?? [];
+  const openCells = () => {
+    const keys = derivedKeys(loadSecretsKeys({ SECRETS_KEY: someKey } as Settings), 'cells');
+    return new Cells({ home, conninfo: citus.url, keys, open: openCell });
+  };
   const cell = (): Cell => cells.numbered(1);
   /** Every process, and this test, use the node that has the cell. */
   const cellIsBack = () => until(async () => (await cellsAway()).length === 0 && cell().away === null);
 
   beforeAll(async () => {
     citus = await startCitus();
-    weir = await startWeir({ DATABASE_URL: citus.url, SECRETS_KEY: someKey, WORKERS: 2 });
+    weir = await startWeir({ DATABASE_URL: citus.url, SECRETS_KEY: someKey, WORKERS: 2, DELIVERY_MAX_ATTEMPTS: 1000 });
     const added = await command('cell', 'add', '--citus', '--name', 'shard');
     expect(added).toMatchObject({ number: 1, kind: 'citus', state: 'active', away: null });
     home = openDatabase(citus.url, { connectionsMax: 2, applicationName: 'weir-primary', onError: () => {} });
-    const keys = derivedKeys(loadSecretsKeys({ SECRETS_KEY: someKey } as Settings), 'cells');
-    cells = new Cells({ home, conninfo: citus.url, keys, open: openCell });
+    cells = openCells();
     await cells.load();
     cells.watch();
     webhook = await addWebhook(1);
@@ -120,6 +124,62 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     const answers = await Promise.all(Array.from({ length: 200 }, () => send(keyed, { 'x-key': 'the same' })));
     expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
     expect(answers.filter(({ status }) => status === 202)).toHaveLength(1);
+  });
+
+  test('delivers the events of a key one at a time, in order, to eight consumers who reject, lose and leave them', async () => {
+    const ordered = await addWebhook(1);
+    const agent = await agentOf('ordered', ordered.id);
+    await command('agent', 'subscribe', agent.id, '--webhook', ordered.id, '--order-by', '/key');
+    const place = { ...ordered, url: url() + ordered.path };
+    const run = await deliverInOrder({ webhook: place, places: [agent], database: cell().database });
+    expect(run).toEqual({ faults: [], left: [] });
+  });
+
+  test('keeps the order while Citus moves it, and frees the keys when the order ends', async () => {
+    // A node as a release that did not order left it: the next process that starts makes what is missing.
+    const node = (await citus.ownerOf(SCHEMA)).database;
+    await node.transaction(async (query) => {
+      await query({ text: 'set local citus.enable_manual_changes_to_shards to on' });
+      await query({ text: `drop function ${SCHEMA}_node.pass_turn() cascade` });
+    });
+    const started = openCells();
+    await started.load();
+    await started.numbered(1).check();
+    await started.close();
+    const ordered = await addWebhook(1);
+    const agent = await agentOf('ordered and moved', ordered.id);
+    const subscribe = (order: string) =>
+      command('agent', 'subscribe', agent.id, '--webhook', ordered.id, '--order-by', order);
+    await subscribe('header:x-customer');
+    const sent = async () => (await send(ordered, { 'x-customer': 'one' })).id;
+    const ids = [await sent(), await sent()];
+    const [first] = await agent.claim();
+    expect(first!.event.id).toBe(ids[0]);
+    for (let move = 0; move < 2; move++) {
+      await citus.moveOn(SCHEMA);
+      await until(async () => (await send(webhook)).status === 202);
+      await cellIsBack();
+      ids.push(await sent());
+      expect(await agent.claim()).toEqual([]);
+    }
+    // A process that has not noticed the move reads the node that it knows.
+    const held = async () => {
+      const { items } = await command('delivery', 'list', '--held', '--agent', agent.id);
+      return items.map(({ event_id }: { event_id: string }) => event_id).reverse();
+    };
+    await until(async () => (await held()).length === 3);
+    expect(await held()).toEqual(ids.slice(1));
+    await agent.nack([first!.receipt], { delay_seconds: 0 });
+    const order: string[] = [];
+    for (const _ of [1, 2]) {
+      const [delivery, ...more] = await agent.claim({ wait_seconds: 20 });
+      expect(more).toEqual([]);
+      order.push(delivery!.event.id);
+      await agent.ack([delivery!.receipt]);
+    }
+    expect(order).toEqual(ids.slice(0, 2));
+    await subscribe('');
+    expect((await agent.claim({ wait_seconds: 20 })).map(({ event }) => event.id)).toEqual(ids.slice(2));
   });
 
   test('runs the statements of ingest, claims and settlements on the node, not through the planner of Citus', async () => {

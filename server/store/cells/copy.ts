@@ -14,17 +14,14 @@ import type { Cells } from './cells.ts';
 /** Objects copied in one transaction. */
 const AT_A_TIME = 500;
 
-type CopiedCell = Pick<Cell, 'number' | 'database'> & { address: Pick<Cell['address'], 'kind'> };
-
 /** Copies all that a cell does not have yet. Rejects when home or the cell does not answer. */
-export async function copyTo({ number, database, address }: CopiedCell, home: Database): Promise<void> {
+export async function copyTo({ number, database }: Pick<Cell, 'number' | 'database'>, home: Database): Promise<void> {
   for (;;) {
     if ((await readPendingCopies(home.query, number, 1)).length === 0) return;
     const pending = await database.transaction(async (query) => {
       await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
       const found = await readPendingCopies(home.query, number, AT_A_TIME);
-      // A node of Citus has no triggers that pass the turn on.
-      await writeCopies(query, await readCopies(home.query, found, address.kind !== 'citus'));
+      await writeCopies(query, await readCopies(home.query, found));
       return found;
     });
     await forgetCopies(home.query, number, pending);

@@ -2,7 +2,7 @@
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { copyInto } from '../../copy/rows.ts';
-import { hasTable } from '../../migrate.ts';
+import { arrayOf } from '../../sql.ts';
 
 /** Holds the tables of a cell. Citus moves them together. */
 export function schemaOf(cell: number): string {
@@ -80,10 +80,11 @@ export interface CitusNode {
   /** Names on the node of the tables that a view cannot stand for. */
   events: string;
   deliveries: string;
-  /** Bodies of the functions of the fan-out. */
-  fanOut: string;
-  deliveryId: string;
+  /** SQL that creates the functions of the triggers in its schema of views. */
+  functions: string;
 }
+
+const functions = ['delivery_id', 'fan_out_in_order', 'pass_turn', 'free_keys', 'pass_turns_of_agent'];
 
 /** Reads which node has the tables of a cell. Undefined: the schema does not exist. Call at home. */
 export async function readCitusNode({ query }: Queries, cell: number): Promise<CitusNode | undefined> {
@@ -92,15 +93,15 @@ export async function readCitusNode({ query }: Queries, cell: number): Promise<C
       select n.nodename as host, n.nodeport as port, n.groupid = 0 as "isCoordinator",
         max($1 || '.' || c.relname || '_' || s.shardid) filter (where c.relname = 'events') as events,
         max($1 || '.' || c.relname || '_' || s.shardid) filter (where c.relname = 'deliveries') as deliveries,
-        (select prosrc from pg_proc where oid = 'fan_out()'::regprocedure) as "fanOut",
-        (select prosrc from pg_proc where oid = 'delivery_id(uuid)'::regprocedure) as "deliveryId"
+        (select string_agg(regexp_replace(pg_get_functiondef(oid), 'FUNCTION .*?(?=' || proname || '[(])', 'FUNCTION ' || $2 || '.'), ';')
+          from pg_proc where pronamespace = current_schema()::regnamespace and proname = any ($3)) as functions
       from pg_class c
       join pg_dist_shard s on s.logicalrelid = c.oid
       join pg_dist_placement p on p.shardid = s.shardid
       join pg_dist_node n on n.groupid = p.groupid and n.noderole = 'primary'
       where c.relnamespace = to_regnamespace($1) and c.relname in ('events', 'deliveries')
       group by 1, 2, 3`,
-    values: [schemaOf(cell)],
+    values: [schemaOf(cell), nodeSchemaOf(cell), arrayOf(functions)],
   });
   return row;
 }
@@ -126,16 +127,21 @@ export function copyOnNode(cell: number, { events }: CitusNode): string {
  * Views, because statements run on the tables of the node themselves (shards): Citus plans none of them. What makes that safe is the trigger
  * weir_hold: it takes the lock that Citus' own writes on a node take, so a move waits for the transaction; and after a move it refuses. It
  * takes the lock of one table, cell_self, because a move locks all, one after the other: with two locks each could wait for the other.
+ *
+ * The other triggers are those of the migrations, which a distributed table cannot have. A cell that orders nothing has them too: for its
+ * events and claims they cost a comparison.
  */
 export async function prepareNode(
   { transaction }: Pick<Database, 'transaction'>,
   cell: number,
-  { fanOut, deliveryId }: CitusNode,
+  { functions }: CitusNode,
 ): Promise<void> {
   const [schema, node] = [schemaOf(cell), nodeSchemaOf(cell)];
   await transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
-    if (await hasTable({ query }, `${node}.cell_self`)) return;
+    // Without pass_turn: a release before it made them.
+    const found = `select from pg_proc where oid = to_regproc('${node}.pass_turn') and to_regclass('${node}.cell_self') is not null`;
+    if ((await query({ text: found })).length > 0) return;
     await query({ text: 'set local citus.enable_ddl_propagation to off' });
     await query({ text: 'set local citus.enable_manual_changes_to_shards to on' });
     await query({
@@ -143,8 +149,7 @@ export async function prepareNode(
         drop schema if exists ${node} cascade;
         create schema ${node};
         create sequence ${node}.order_numbers;
-        create function ${node}.delivery_id(event_id uuid) returns uuid language sql volatile as $body$${deliveryId}$body$;
-        create function ${node}.fan_out() returns trigger language plpgsql as $body$${fanOut}$body$;
+        ${functions};
         do $do$
         declare
           one record;
@@ -169,13 +174,26 @@ export async function prepareNode(
             execute format('create trigger weir_hold before insert or update or delete on %s for each statement execute function ${node}.hold()', one.shard);
             execute format('create view ${node}.%I as select * from %s', one.name, one.shard)
               || case when one.name = 'cell_self' then ' where ' || here else '' end;
-            if one.name = 'events' then
-              execute format('create trigger events_fan_out after insert on %s referencing new table as arrived
-                for each statement execute function ${node}.fan_out()', one.shard);
-            end if;
+          end loop;
+          for one in
+            select t.*, format('${schema}.%I', t.table_name || '_' || s.shardid) as shard
+            from (values
+              ('events', 'events_fan_out', 'insert', 'referencing new table as arrived for each statement', 'fan_out_in_order'),
+              ('deliveries_live', 'deliveries_pass_turn', 'delete', 'for each row when (old.order_key is not null)', 'pass_turn'),
+              ('subscriptions', 'subscriptions_end_order', 'delete', 'for each row when (old.order_id is not null)', 'free_keys'),
+              ('subscriptions', 'subscriptions_free_keys', 'update of order_id',
+                'for each row when (old.order_id is not null and new.order_id is distinct from old.order_id)', 'free_keys'),
+              ('agents', 'agents_pass_turns', 'update of revoked_at',
+                'for each row when (old.revoked_at is not null and new.revoked_at is null)', 'pass_turns_of_agent')
+            ) t (table_name, name, event, condition, function)
+            join pg_dist_shard s on s.logicalrelid = ('${schema}.' || t.table_name)::regclass
+          loop
+            execute format('create trigger %I after %s on %s %s execute function ${node}.%I()', one.name, one.event, one.shard, one.condition, one.function);
           end loop;
         end
-        $do$`,
+        $do$;
+        -- Behind what was numbered on the node that the schema has left.
+        select setval('${node}.order_numbers', coalesce(max(order_number), 0) + 1) from ${node}.deliveries_live where order_key is not null`,
     });
   });
 }

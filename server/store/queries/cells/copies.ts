@@ -95,13 +95,13 @@ const tables: readonly {
 /** Rows of a table, as JSON text. */
 type Copy = (typeof tables)[number] & { ids: readonly string[]; rows: string };
 
-/** Reads the rows of these objects at home. @param isOrdered whether deliveries of the cell wait for others of their key */
-export async function readCopies(query: Query, pending: readonly PendingCopy[], isOrdered: boolean): Promise<Copy[]> {
+/** Reads the rows of these objects at home. */
+export async function readCopies(query: Query, pending: readonly PendingCopy[]): Promise<Copy[]> {
   const copies: Copy[] = [];
   for (const of of tables) {
     const ids = pending.filter(({ kind }) => kind === of.kind).map(({ id }) => id);
     if (ids.length === 0) continue;
-    const columns = [...of.keys, ...of.others].filter((column) => isOrdered || column !== 'order_id');
+    const columns = [...of.keys, ...of.others];
     const [found] = await query<{ rows: string }>({
       text: `select coalesce(json_agg(t), '[]')::text as rows from (select ${columns.join(', ')} from ${of.table} where ${of.keys[0]} = any ($1::uuid[])) t`,
       values: [arrayOf(ids)],
