@@ -405,7 +405,7 @@ export function inWords(seconds: number): string {
 }
 
 /** `0.4 GiB` */
-function inGib(bytes: number): string {
+export function inGib(bytes: number): string {
   return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 }
 

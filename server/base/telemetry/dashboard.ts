@@ -67,6 +67,7 @@ const rows: readonly Row[] = [
     wholeDatabase: true,
     metrics: {
       weir_database_bytes: [],
+      weir_database_day_bytes: [],
       weir_database_read_timestamp_seconds: [],
       weir_partitions_ahead: [],
     },

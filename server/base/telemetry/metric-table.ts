@@ -102,6 +102,9 @@ export const metricTable = {
   weir_events_replayed_total: counter('events that jobs have replayed (counted by the primary that ran them)'),
   weir_leases_expired_total: counter('leases that expired without an acknowledgement, by agent'),
   weir_database_bytes: gauge('size of the database on disk, with indexes'),
+  weir_database_day_bytes: gauge(
+    'size of the events and finished deliveries that were received yesterday (UTC): what a day adds until RETENTION_DAYS are stored',
+  ),
   weir_database_read_timestamp_seconds: gauge(
     'when the metrics of the whole database were last read (Unix time); at most every 5 s, not while the database is unavailable',
   ),
@@ -140,6 +143,7 @@ export const cellMetrics: ReadonlySet<string> = new Set([
   'weir_queue_fill_ratio',
   'weir_database_up',
   'weir_database_bytes',
+  'weir_database_day_bytes',
   'weir_deliveries_pending',
   'weir_deliveries_held',
   'weir_deliveries_oldest_pending_seconds',

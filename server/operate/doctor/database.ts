@@ -3,15 +3,18 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { weirCommand } from '../../base/command/name.ts';
 import { LockError } from '../../base/files/lock.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { explainRefusedConnection } from '../../manage/conditions/commit-failure.ts';
 import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks } from '../../model/check.ts';
+import { inGib } from '../../model/conditions.ts';
 import { describeConninfo, withoutSecrets } from '../../store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { type Applied, appliedVersions, migrationFiles, newestOf, versionProblem } from '../../store/migrate.ts';
 import { checkConnectionBudget, connectionsNeeded, DatabaseError, embeddedConnections } from '../../store/open.ts';
-import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
+import { readDatabaseClock, readDatabaseSize } from '../../store/queries/server-state.ts';
+import { dayMs } from '../../store/retention/partitions.ts';
 import * as server from '../../store/server-checks.ts';
 import { type Circumstances, type Reached, schemaChecks } from './schema.ts';
 
@@ -93,11 +96,15 @@ export const serverChecks = {
       `raise max_connections to ${needed + others + reserved} or more, lower WORKERS or DB_POOL_MAX, or close connections of other clients: webhook requests that get no connection are answered 503`,
     );
   },
-  /** The disk of a separate server is not visible; only the size of its database is. */
-  async database_size({ database, settings }) {
+  /** The disk of a separate server is not visible; only the size of its database is, and what it will be when retention removes as much as arrives. */
+  async database_size({ database, settings, nowMs }) {
     if (settings.database.kind === 'embedded') return null;
-    const size = ((await readDatabaseBytes(database)) / 2 ** 30).toFixed(1);
-    return ok(`${size} GiB; Weir cannot see the free space on the server, monitor it there`);
+    const { bytes, dayBytes, firstDay } = await readDatabaseSize(database);
+    const storedDays = firstDay === null ? 0 : Math.ceil((nowMs() - dayMs(firstDay)) / DAY_MS);
+    const expected = bytes + dayBytes * Math.max(settings.RETENTION_DAYS - storedDays, 0);
+    return ok(
+      `${inGib(bytes)}, of which ${inGib(dayBytes)} were received yesterday: ${inGib(expected)} when RETENTION_DAYS (${settings.RETENTION_DAYS}) are stored; Weir cannot see the free space on the server, monitor it there`,
+    );
   },
   durability: ({ facts }) => server.checkDurability(facts),
   wal: ({ facts }) => server.checkWal(facts),

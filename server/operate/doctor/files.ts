@@ -6,6 +6,7 @@ import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { advice, type CheckTable, type Finding, ok, problem, problemOf } from '../../model/check.ts';
+import { inGib } from '../../model/conditions.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { diskPlaces } from '../../model/machines.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
@@ -126,7 +127,7 @@ export async function checkDisks(
 }
 
 function judgeDisk(path: string, freeBytes: number, embedded: boolean) {
-  const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free at ${path}`;
+  const finding = `${inGib(freeBytes)} are free at ${path}`;
   const consequence = embedded
     ? 'when the disk is full, every webhook request is answered 503'
     : 'when the disk is full, keys and logs are lost';

@@ -9,14 +9,13 @@ import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts
 import { readAgentNames } from '../../store/queries/agents/agents.ts';
 import { readTemporaryAgents } from '../../store/queries/agents/temporary.ts';
 import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../../store/queries/deliveries/counts.ts';
-import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
+import { type DatabaseSize, readDatabaseClock, readDatabaseSize } from '../../store/queries/server-state.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
-interface CellFigures extends DeliveryDepths {
+interface CellFigures extends DeliveryDepths, DatabaseSize {
   /** Number of the cell; 0: home. */
   cell: number;
-  databaseBytes: number;
   /** How far the clock of the database, which sets its times, was ahead of the monotonic clock of this process. */
   clockAheadMs: number;
 }
@@ -91,7 +90,7 @@ async function readCell({ number: cell, database }: CellDatabase): Promise<CellF
   return withinTimeout(database, async (query) => ({
     ...depths,
     cell,
-    databaseBytes: await readDatabaseBytes({ query }),
+    ...(await readDatabaseSize({ query })),
     clockAheadMs: (await readDatabaseClock({ query })) - performance.now(),
   }));
 }
@@ -150,6 +149,8 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
   const waited = depths(({ waitingSinceMs }, { clockAheadMs }) =>
     waitingSinceMs === null ? 0 : Math.max(0, performance.now() + clockAheadMs - waitingSinceMs) / 1000,
   );
+  const sizes = (size: 'bytes' | 'dayBytes') =>
+    figures.cells.map((figuresOf) => ({ labels: cellLabels(figuresOf.cell), value: figuresOf[size] }));
   const isExact = figures.cells.every(({ exact }) => exact);
   return [
     ...counters,
@@ -161,10 +162,8 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
     ),
     metricFamily('weir_deliveries_oldest_pending_seconds', waited, 'max'),
     metricFamily('weir_deliveries_exact', Number(isExact)),
-    metricFamily(
-      'weir_database_bytes',
-      figures.cells.map(({ cell, databaseBytes }) => ({ labels: cellLabels(cell), value: Number(databaseBytes) })),
-    ),
+    metricFamily('weir_database_bytes', sizes('bytes')),
+    metricFamily('weir_database_day_bytes', sizes('dayBytes')),
     metricFamily('weir_database_read_timestamp_seconds', Math.floor(figures.readAtMs / 1000)),
   ];
 }

@@ -46,10 +46,24 @@ export async function readDatabaseClock({ query }: Queries): Promise<number> {
   return row!.ms;
 }
 
-/** Size of the database on disk in bytes, including indexes. */
-export async function readDatabaseBytes({ query }: Queries): Promise<number> {
-  const [row] = await query<{ bytes: number }>({
-    text: 'select pg_database_size(current_database())::float8 as bytes',
+/** Size of a database on disk, including indexes. */
+export interface DatabaseSize {
+  bytes: number;
+  /** Bytes of the events and finished deliveries that were received yesterday (UTC). */
+  dayBytes: number;
+  /** The oldest day that has a partition, such as `20260131`; null: no partitions. */
+  firstDay: string | null;
+}
+
+/** Reads the size. In a cell on Citus it is that of its node, with all that is there. */
+export async function readDatabaseSize({ query }: Queries): Promise<DatabaseSize> {
+  const [row] = await query<DatabaseSize>({
+    text: `
+      select pg_database_size(current_database())::float8 as bytes,
+        coalesce(sum(pg_total_relation_size(oid)) filter (
+          where strpos(relname, to_char(now() at time zone 'UTC' - interval '1 day', 'YYYYMMDD')) > 0), 0)::float8 as "dayBytes",
+        min(substring(relname from '[0-9]{8}')) as "firstDay"
+      from pg_class where relkind = 'r' and relname ~ '^(events|deliveries)_[0-9]{8}(_[0-9]+)?$'`,
   });
-  return row!.bytes;
+  return row!;
 }

@@ -95,7 +95,7 @@ export function partitionName(table: PartitionedTable, ms: number): string {
 }
 
 /** First millisecond of a day in the form 20260131. */
-function dayMs(day: string): number {
+export function dayMs(day: string): number {
   return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
 

@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { chmod, rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { checkDatabase, serverChecks } from '../../../server/operate/doctor/database.ts';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
+import { createPartitions } from '../../../server/store/retention/partitions.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 
@@ -131,7 +133,27 @@ test('on a server database the doctor reports all of this, and its size', async 
     'autovacuum ok',
     'clock problem',
   ]);
-  expect(checks[2]!.finding).toMatch(/^0\.0 GiB; .*cannot see the free space/);
+  expect(checks[2]!.finding).toMatch(/^0\.0 GiB, .*cannot see the free space/);
+});
+
+test('the doctor says what yesterday has added to the database, and how far it grows until retention removes as much', async () => {
+  const yesterdayMs = Date.now() - DAY_MS;
+  await createPartitions(attached.database, Date.now());
+  await attached.database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+      select gen_random_uuid(), gen_random_uuid(), $1, '127.0.0.1', '', convert_to(repeat('x', 1048576), 'UTF8'), 1048576 from generate_series(1, 3)`,
+    values: [new Date(yesterdayMs).toISOString()],
+  });
+  const settings = { ...asServer(), RETENTION_DAYS: 2_050 };
+  // 3 MiB a day of 2,048 more days, with their pages and indexes.
+  const check = (nowMs: number) => serverChecks.database_size(reached({ settings, nowMs: () => nowMs }));
+  const expected = (gib: string) =>
+    expect.stringMatching(
+      `^0[.]0 GiB, of which 0[.]0 GiB were received yesterday: ${gib} GiB when RETENTION_DAYS [(]2050[)]`,
+    );
+  expect(await check(Date.now())).toMatchObject({ state: 'ok', finding: expected('6[.][0-9]') });
+  expect(await check(Date.now() + 3_000 * DAY_MS)).toMatchObject({ finding: expected('0[.]0') });
+  await run('truncate events');
 });
 
 const usual = {

@@ -177,6 +177,8 @@ test('metrics of the primary exist from the start', async () => {
   expect(seriesOf(before, 'process_start_time_seconds')[0]).toBeGreaterThan(Date.now() / 1000 - 3_600);
   expect(seriesOf(before, 'process_cpu_seconds_total')[0]).toBeGreaterThan(0);
   expect(seriesOf(before, 'weir_database_bytes')[0]).toBeGreaterThan(1_000_000);
+  // The partitions of yesterday, which are empty.
+  expect(seriesOf(before, 'weir_database_day_bytes')[0]).toBeLessThan(1_000_000);
   page.maintained();
   expect(seriesOf(await page.render(), 'weir_maintenance_timestamp_seconds')[0]).toBeGreaterThan(0);
 });

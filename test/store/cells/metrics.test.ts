@@ -47,7 +47,8 @@ test('events, commits, deliveries and sizes are reported by cell', async () => {
   expect(byCell(text, 'weir_commit_seconds_count')).toEqual({ 0: 1, 1: 2 });
   expect(byCell(text, 'weir_queue_events')).toEqual({ 0: 0, 1: 0 });
   expect(byCell(text, 'weir_deliveries_pending', agent.id)).toEqual({ 0: 1, 1: 2 });
-  expect(Object.keys(byCell(text, 'weir_database_bytes'))).toEqual(['0', '1']);
+  for (const size of ['weir_database_bytes', 'weir_database_day_bytes'])
+    expect(Object.keys(byCell(text, size))).toEqual(['0', '1']);
   expect(byCell(text, 'weir_database_up')).toEqual({ 0: 1, 1: 1 });
 });
 

@@ -1,6 +1,6 @@
 /** Chooses the cell of a new webhook, and of one that leaves a drained cell. */
 import type { Cells } from '../../../store/cells/cells.ts';
-import { readDatabaseBytes } from '../../../store/queries/server-state.ts';
+import { readDatabaseSize } from '../../../store/queries/server-state.ts';
 
 /** Returns the number of the active cell that has the fewest bytes; home counts as one. Without other cells: home. */
 export async function chooseCell(cells: Cells): Promise<number> {
@@ -10,7 +10,7 @@ export async function chooseCell(cells: Cells): Promise<number> {
   const sized = await Promise.all(
     fit.map(async ({ number, database }) => ({
       number,
-      bytes: await readDatabaseBytes(database).catch(() => Number.POSITIVE_INFINITY),
+      bytes: (await readDatabaseSize(database).catch(() => null))?.bytes ?? Number.POSITIVE_INFINITY,
     })),
   );
   return sized.reduce((one, other) => (other.bytes < one.bytes ? other : one)).number;
