@@ -4,17 +4,12 @@
  */
 import type { CommandIo } from '../../base/command/io.ts';
 import { ProblemError, problem, problemDocument } from '../../base/http/problem.ts';
-import { auditOperations } from '../../manage/api/audit/audit-operations.ts';
-import { cellOperations } from '../../manage/api/cells/cell-operations.ts';
-import type { Operations } from '../../manage/api/operations.ts';
+import { databaseOperations, type Operations } from '../../manage/api/operations.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import { Runner } from '../../manage/api/runner.ts';
-import { userOperations } from '../../manage/api/users/user-operations.ts';
-import { webhookOperations } from '../../manage/api/webhooks/webhook-operations.ts';
 import { localAdministrator } from '../../manage/auth/local.ts';
 import { Passwords } from '../../manage/auth/password-hash.ts';
 import { commandActor } from '../../store/audit/record.ts';
-import { derivedKeys } from '../../store/secrets/keys.ts';
 import { type CommandSession, openSession } from '../command/session.ts';
 import { type BodyOf, type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';
 
@@ -36,21 +31,10 @@ export async function openDatabaseConnection(io: CommandIo): Promise<Connection>
 
 /** Calls on an attached database, as the local administrator. They reject with ProblemFailure for a problem. */
 export function callDatabase(session: CommandSession): Call {
-  const { database, cells, changes, keys, settings } = session;
   const unsent = () => {
     throw new Error('a command sends no test request');
   };
-  const operations: Partial<Operations> = {
-    ...userOperations({
-      database,
-      passwords: new Passwords(),
-      hosted: settings.AUTH_MODE === 'hosted',
-      publicUrl: settings.PUBLIC_URL,
-    }),
-    ...webhookOperations({ database, cells, changes, key: derivedKeys(keys, 'webhook-secrets')[0]! }, settings, unsent),
-    ...cellOperations({ database, cells, changes, key: derivedKeys(keys, 'cells')[0]! }, settings),
-    ...auditOperations(database),
-  };
+  const operations = databaseOperations({ ...session, passwords: new Passwords() }, unsent);
   // Commands send no Idempotency-Key, and the local administrator is exempt from step-up.
   const runner = new Runner(operations as Operations, null, async () => problem('reauthentication_required'));
   return async <Name extends OperationName>(name: Name, given: CallArguments = {}) => {

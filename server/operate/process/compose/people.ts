@@ -1,28 +1,18 @@
 /** The parts of a process that serve people: who they are, and what they manage. */
-
 import { Cors } from '../../../base/http/cors.ts';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { overLimit } from '../../../base/http/rate-limit.ts';
 import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { accountOperations } from '../../../manage/api/account/account-operations.ts';
 import { signInOperations } from '../../../manage/api/account/sign-in-operations.ts';
-import { agentOperations } from '../../../manage/api/agents/agent-operations.ts';
-import { auditOperations } from '../../../manage/api/audit/audit-operations.ts';
-import { cellOperations } from '../../../manage/api/cells/cell-operations.ts';
-import { deliveryOperations } from '../../../manage/api/deliveries/delivery-operations.ts';
-import { historyOperations } from '../../../manage/api/history/history-operations.ts';
 import { Idempotency } from '../../../manage/api/idempotency.ts';
-import { jobOperations } from '../../../manage/api/jobs/job-operations.ts';
 import { openApiDocument } from '../../../manage/api/openapi/document.ts';
-import { openApiOperations, schemeOperations } from '../../../manage/api/openapi/openapi-operations.ts';
-import type { Operations, OtherOperations } from '../../../manage/api/operations.ts';
+import { openApiOperations } from '../../../manage/api/openapi/openapi-operations.ts';
+import { databaseOperations, type Operations, type OtherOperations } from '../../../manage/api/operations.ts';
 import type { OperationTable } from '../../../manage/api/routes.ts';
 import { type Confirm, Runner } from '../../../manage/api/runner.ts';
 import { Api, recognizeNetwork } from '../../../manage/api/serve.ts';
-import { tokenOperations } from '../../../manage/api/tokens/token-operations.ts';
-import { userOperations } from '../../../manage/api/users/user-operations.ts';
 import { createTest } from '../../../manage/api/webhooks/test-request.ts';
-import { webhookOperations } from '../../../manage/api/webhooks/webhook-operations.ts';
 import type { AgentAuth } from '../../../manage/auth/agent.ts';
 import { AnonymousLimit } from '../../../manage/auth/anonymous.ts';
 import { Csrf } from '../../../manage/auth/csrf.ts';
@@ -41,7 +31,7 @@ export type ComposedPeople = Awaited<ReturnType<typeof composePeople>>;
 
 /** @param ownUrl origin of the port that this process listens on. */
 export async function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
-  const { settings, keys, metrics, database, cells, changes, limiter } = base;
+  const { settings, keys, metrics, database, limiter } = base;
   const oidc = await openHostedSignIn(base);
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
@@ -59,7 +49,7 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
   const devices = new DeviceCookies(settings.PUBLIC_URL, derivedKeys(keys, 'device-cookies')[0]!);
   const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, devices, csrf, hosted };
   const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
-  const secretKeys = derivedKeys(keys, 'webhook-secrets');
+  const sendTest = createTest(database, derivedKeys(keys, 'webhook-secrets'), ownUrl, settings.FRONTEND_PUBLIC_API_URL);
   const idempotency = new Idempotency(database, derivedKeys(keys, 'idempotency'));
   const operations: Operations = {
     ...openApiOperations(() => JSON.stringify(document())),
@@ -69,20 +59,7 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
       signOutAddress: oidc.signOutAddress,
     }),
     ...accountOperations(signInParts),
-    ...userOperations({ database, passwords, hosted, publicUrl: settings.PUBLIC_URL }),
-    ...webhookOperations(
-      { database, cells, changes, key: secretKeys[0]! },
-      settings,
-      createTest(database, secretKeys, ownUrl, settings.FRONTEND_PUBLIC_API_URL),
-    ),
-    ...cellOperations({ database, cells, changes, key: derivedKeys(keys, 'cells')[0]! }, settings),
-    ...schemeOperations,
-    ...agentOperations({ database, changes }),
-    ...historyOperations(database),
-    ...jobOperations(database),
-    ...deliveryOperations(database),
-    ...tokenOperations(database),
-    ...auditOperations(database),
+    ...databaseOperations({ ...base, passwords }, sendTest),
     ...others,
   } satisfies OperationTable;
   const calls = new OpenCalls(database);
