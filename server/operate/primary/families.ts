@@ -99,27 +99,26 @@ interface PrimaryState {
   horizon: Horizon;
   /** Last successful maintenance, Unix milliseconds; 0 before the first. */
   maintainedMs: number;
-  logLinesDropped: number;
-  nowMs: number;
 }
 
-export function primaryFamilies({ horizon, maintainedMs, logLinesDropped, nowMs }: PrimaryState) {
-  const tomorrowMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS;
+/** @param builds of the serving processes */
+export function primaryFamilies(
+  { horizon, maintainedMs }: PrimaryState,
+  builds: readonly Build[],
+  logLinesDropped: number,
+) {
+  const tomorrowMs = (Math.floor(Date.now() / DAY_MS) + 1) * DAY_MS;
+  const { node } = process.versions;
+  const running = [build(), ...builds].map(({ version, commit }) => ({ labels: { version, commit, node }, value: 1 }));
   const daysAhead = Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
   return [
-    buildFamily([build()]),
+    metricFamily('weir_build_info', running, 'max'),
     metricFamily('process_start_time_seconds', Math.round(performance.timeOrigin) / 1000),
     metricFamily('process_cpu_seconds_total', cpuSeconds()),
     metricFamily('weir_log_lines_dropped_total', logLinesDropped),
     metricFamily('weir_partitions_ahead', daysAhead),
     metricFamily('weir_maintenance_timestamp_seconds', Math.floor(maintainedMs / 1000)),
   ];
-}
-
-export function buildFamily(builds: readonly Build[]) {
-  const { node } = process.versions;
-  const values = builds.map(({ version, commit }) => ({ labels: { version, commit, node }, value: 1 }));
-  return metricFamily('weir_build_info', values, 'max');
 }
 
 /** @param agents ids of the agents that have their own series. An agent without samples gets the value 0. */

@@ -5,8 +5,7 @@ import { AggregatorRegistry, Registry } from 'prom-client';
 import { isLoopback } from '../../base/net/loopback.ts';
 import { metricFamily, withCells } from '../../base/telemetry/metric-table.ts';
 import { countersOf } from '../../base/telemetry/series.ts';
-import type { Horizon } from '../../store/retention/partitions.ts';
-import { AgentSeries, type DatabaseFigures, databaseFamilies, primaryFamilies } from './families.ts';
+import { AgentSeries, type DatabaseFigures, databaseFamilies } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
 type Family = Parameters<typeof withCells>[0][number][number];
@@ -31,10 +30,8 @@ interface MetricsPageParts {
   /** Returns snapshots of all running processes. */
   collect: () => Promise<MetricsSnapshot[]>;
   readFigures: () => Promise<DatabaseFigures | null>;
-  horizon: () => Horizon;
-  /** Returns the metrics of the spool, of alerts, and of the builds of processes. */
+  /** Returns the metrics of the primary itself, such as those of the spool and of alerts. */
   ownFamilies: () => Promise<MetricsSnapshot>;
-  logLinesDropped: () => number;
   onFailure: (error: Error) => void;
 }
 
@@ -46,7 +43,6 @@ export class MetricsPage {
   #folding: Promise<void> = Promise.resolve();
   readonly #server = createServer((request, response) => this.#respond(request, response));
   readonly #agents = new AgentSeries();
-  #maintainedMs = 0;
 
   constructor(parts: MetricsPageParts) {
     this.#parts = parts;
@@ -65,11 +61,6 @@ export class MetricsPage {
     this.#own[name].add(amount, labels);
   }
 
-  /** Records that an hourly maintenance succeeded. */
-  maintained(): void {
-    this.#maintainedMs = Date.now();
-  }
-
   /** Counts deliveries whose last lease expired, one agent id each: they are now dead letters. */
   lastLeasesEnded(agentIds: readonly string[]): void {
     for (const id of agentIds) {
@@ -81,22 +72,16 @@ export class MetricsPage {
 
   /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
-    const [living, figures, spool] = await Promise.all([
+    const [living, figures, ofPrimary] = await Promise.all([
       this.#parts.collect(),
       this.#parts.readFigures(),
       this.#parts.ownFamilies(),
     ]);
     await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);
-    const known = {
-      horizon: this.#parts.horizon(),
-      maintainedMs: this.#maintainedMs,
-      logLinesDropped: this.#parts.logLinesDropped(),
-      nowMs: Date.now(),
-    };
     const own = (Object.keys(counted) as Counted[]).map((name) => metricFamily(name, this.#own[name].samples()));
-    const families = [...own, ...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids)];
-    const all = [...living, this.#ended, families, spool];
+    const families = [...own, ...databaseFamilies(figures, this.#agents.ids)];
+    const all = [...living, this.#ended, families, ofPrimary];
     const named = all.map((snapshot) => this.#agents.label(snapshot));
     return AggregatorRegistry.aggregate(withCells(named as Family[][])).metrics();
   }

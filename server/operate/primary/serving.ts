@@ -20,7 +20,7 @@ import { Children } from './children.ts';
 import { DeathLog } from './deaths.ts';
 import type { Disks } from './disks.ts';
 import type { Ending, UndoStack } from './ending.ts';
-import { buildFamily, figureReader } from './families.ts';
+import { figureReader, primaryFamilies } from './families.ts';
 import { givenToProcess, prepareForks } from './forks.ts';
 import { createListener } from './listener.ts';
 import { CHECK_MEMORY_EVERY_MS, memoryGuard } from './memory-guard.ts';
@@ -38,6 +38,8 @@ export interface State {
   settings: Settings;
   /** The time span that has partitions. */
   horizon: Horizon;
+  /** Last successful maintenance, Unix milliseconds; 0 before the first. */
+  maintainedMs: number;
   /** What the start waits for before it uses the database; null: it is prepared. */
   awaited: StartWait | null;
 }
@@ -220,14 +222,16 @@ async function openPage({ state, cells, log, undo, spool, alerts, disks }: Servi
   const page = new MetricsPage({
     collect: () => children.collectMetrics(),
     readFigures: figureReader(cells),
-    horizon: () => state.horizon,
     ownFamilies: async () => [
+      ...primaryFamilies(
+        state,
+        children.all().flatMap(({ build }) => build ?? []),
+        log.dropped(),
+      ),
       ...(await spool.families()),
       ...alerts.families(),
       disks.family(),
-      buildFamily(children.all().flatMap(({ build }) => build ?? [])),
     ],
-    logLinesDropped: () => log.dropped(),
     onFailure: (error) => log('metrics_failed', { reason: error.message }),
   });
   const { METRICS_HOST, METRICS_PORT } = state.settings;

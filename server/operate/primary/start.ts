@@ -49,7 +49,8 @@ const LISTEN_AFTER_MS = 5_000;
  */
 export async function start(parts: StartParts): Promise<Started | null> {
   const { first, log, undo, ending } = parts;
-  const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), awaited: 'database' };
+  const horizon = usualHorizon(Date.now());
+  const state: State = { settings: first.settings, horizon, maintainedMs: 0, awaited: 'database' };
   const settings = () => state.settings;
 
   const stopping = ending.signal;

@@ -38,7 +38,9 @@ export function startWork(
       onHorizon: serving.setHorizon,
       onLastLeases: (agentIds) => page.lastLeasesEnded(agentIds),
       onUnhandled: (deliveries) => page.count('weir_deliveries_unhandled_total', deliveries),
-      onMaintained: () => page.maintained(),
+      onMaintained: () => {
+        state.maintainedMs = Date.now();
+      },
     }),
   );
   if (state.settings.database.kind === 'embedded') undo.push(keepWalPool(database, state.settings.DATA_DIR, log));

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runChecks } from '../../../server/model/check.ts';
 import { type Addresses, originChecks, portChecks, providerChecks } from '../../../server/operate/doctor/network.ts';
+import { primaryFamilies } from '../../../server/operate/primary/families.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { TestProvider } from '../../helpers/oidc-provider.ts';
 import { freePort } from '../../helpers/ports.ts';
@@ -152,9 +153,7 @@ describe('the doctor checks the ports', () => {
     const page = new MetricsPage({
       collect: async () => [],
       readFigures: async () => null,
-      ownFamilies: async () => [],
-      horizon: () => ({ fromMs: 0, toMs: 0 }),
-      logLinesDropped: () => 0,
+      ownFamilies: async () => primaryFamilies({ horizon: { fromMs: 0, toMs: 0 }, maintainedMs: 0 }, [], 0),
       onFailure: (error) => expect.fail(error.message),
     });
     const port = await freePort();

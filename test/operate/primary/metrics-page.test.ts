@@ -1,7 +1,7 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import { AGENT_SERIES_MAX, figureReader } from '../../../server/operate/primary/families.ts';
+import { AGENT_SERIES_MAX, figureReader, primaryFamilies } from '../../../server/operate/primary/families.ts';
 import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';
@@ -23,16 +23,14 @@ const homeOf = (database: TestApp['database']) => ({
 });
 
 /** There are partitions for today and seven days. */
-const horizon = { fromMs: 0, toMs: (Math.floor(Date.now() / DAY_MS) + 8) * DAY_MS };
+const state = { horizon: { fromMs: 0, toMs: (Math.floor(Date.now() / DAY_MS) + 8) * DAY_MS }, maintainedMs: 0 };
 
 /** A page that has not read the database yet. */
 function freshPage(): MetricsPage {
   return new MetricsPage({
     collect: async () => [await app.app.metrics()],
     readFigures: figureReader(homeOf(app.database)),
-    ownFamilies: async () => [],
-    horizon: () => horizon,
-    logLinesDropped: () => 0,
+    ownFamilies: async () => primaryFamilies(state, [], 0),
     onFailure: (error) => expect.fail(error.message),
   });
 }
@@ -179,7 +177,7 @@ test('metrics of the primary exist from the start', async () => {
   expect(seriesOf(before, 'weir_database_bytes')[0]).toBeGreaterThan(1_000_000);
   // The partitions of yesterday, which are empty.
   expect(seriesOf(before, 'weir_database_day_bytes')[0]).toBeLessThan(1_000_000);
-  page.maintained();
+  state.maintainedMs = Date.now();
   expect(seriesOf(await page.render(), 'weir_maintenance_timestamp_seconds')[0]).toBeGreaterThan(0);
 });
 

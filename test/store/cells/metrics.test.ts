@@ -23,8 +23,6 @@ function pageOf({ app: served }: TestApp, cells: Pick<CellList, 'all'>): Metrics
     collect: async () => [await served.metrics()],
     readFigures: figureReader(cells),
     ownFamilies: async () => [],
-    horizon: () => ({ fromMs: 0, toMs: 0 }),
-    logLinesDropped: () => 0,
     onFailure: (error) => expect.fail(error.message),
   });
 }
