@@ -2,7 +2,6 @@
  * The table of conditions: what needs a person, from which value on, how it reads, and what to do. Issues, alerts,
  * `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
  */
-
 import { DEATHS_KEPT, DIED_MINUTES, FULL_WITHIN_DAYS } from './machines.ts';
 import { SOME_RETRY } from './signatures/retries.ts';
 

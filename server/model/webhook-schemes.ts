@@ -1,5 +1,4 @@
 /** Rules over the members of a webhook that select and supply its signature scheme. */
-
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { textOrNull, within } from './fields.ts';

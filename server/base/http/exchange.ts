@@ -1,5 +1,4 @@
 /** One request and its answer. Holds a snapshot that outlives uWebSockets.js's HttpRequest, and is the only way to answer. */
-
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ProblemCode } from '../../model/errors.ts';
 import { Stage, StageClock } from '../telemetry/stages.ts';

@@ -1,5 +1,4 @@
 /** Reads whole request bodies and parses them: JSON, validated with a zod schema, or form fields. */
-
 import { isUtf8 } from 'node:buffer';
 import type { ProblemCode } from '../../model/errors.ts';
 import { jsonText } from '../../model/signatures/json-bytes.ts';

@@ -1,5 +1,4 @@
 /** The HTTP server: attaches the route table to uWebSockets.js and counts open requests. */
-
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
 import { rmSync } from 'node:fs';

@@ -9,7 +9,6 @@
  * When the breaker opens, it releases all calls in progress together. No request waits for a probe: a hung store costs 50 ms once,
  * not on every request.
  */
-
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 
 /** Maximum time that a request waits for the store. */

@@ -1,5 +1,4 @@
 /** The rate limiter interface: take one request of a policy for a key. Two implementations: memory.ts and shared.ts. */
-
 import type { Settings } from '../settings/read.ts';
 
 export const limitNames = [

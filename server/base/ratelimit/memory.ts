@@ -1,5 +1,4 @@
 /** Rate-limit counters in the memory of one process (RATE_LIMIT_BACKEND=memory). */
-
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { decide } from './window.ts';
 

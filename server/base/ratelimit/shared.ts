@@ -5,7 +5,6 @@
  * requests for a key with a call in progress share the next call, and a refusal is cached until it expires: other requests can only lengthen
  * it. If a counter is deleted in Redis, its key stays refused here for the time already reported.
  */
-
 import { Cluster } from 'ioredis';
 import { OperatorError } from '../../model/fault.ts';
 import { within } from '../time/every.ts';

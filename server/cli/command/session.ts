@@ -1,5 +1,4 @@
 /** Commands that use the database: with the settings of the server, whether or not it runs. */
-
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';

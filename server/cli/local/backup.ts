@@ -1,5 +1,4 @@
 /** `weir backup` and `weir restore`. */
-
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printLine, printText } from '../../base/command/io.ts';

@@ -46,7 +46,7 @@ const resources: readonly (readonly [string, string, () => Promise<{ rows: reado
     'make webhooks and agents those of a file of configuration, and show what changes',
     () => import('./configuration/apply.ts'),
   ],
-  ['job', 'show and cancel jobs, such as replays of many events', () => import('./resources/job.ts')],
+  ['job', 'show and cancel jobs, such as replays of many events', () => import('./resources/event-replay.ts')],
 ];
 
 /**

@@ -1,5 +1,4 @@
 /** Reads pages of lists, and finds the id of what a command names. */
-
 import { CommandError } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { OperationName } from '../../manage/api/routes.ts';

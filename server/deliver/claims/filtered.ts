@@ -5,7 +5,6 @@
  * So no lock and no connection is held while a filter runs, and a process that dies in between loses nothing: what it judged is judged
  * again. Two claims that judge the same deliveries cannot lease one twice, since the lease locks them and checks their state.
  */
-
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { type Verdict, verdicts } from '../../model/filters/evaluate.ts';
 import type { Database } from '../../store/connect/pool.ts';

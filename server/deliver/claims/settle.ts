@@ -1,5 +1,4 @@
 /** Acknowledges, retries or extends leases, by receipt, many per request. */
-
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';

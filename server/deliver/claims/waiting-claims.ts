@@ -4,7 +4,6 @@
  *
  * A claim joins before its first round, so that what is committed during a round ends the wait that follows.
  */
-
 import type { Database } from '../../store/connect/pool.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import { readSubscribers } from '../../store/queries/agents/subscriptions.ts';

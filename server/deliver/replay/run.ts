@@ -6,7 +6,6 @@
  *        │          ├──────▶ failed     no agent is left, or FAILURES_MAX errors in a row
  *        └──────────┴──────▶ cancelled
  */
-
 import type { Log } from '../../base/telemetry/log.ts';
 import { pause } from '../../base/time/backoff.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';

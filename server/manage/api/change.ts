@@ -1,7 +1,6 @@
 /**
  * Changes one resource: in one transaction with its audit entry, then announced. Resolves once every process knows the change.
  */
-
 import { ProblemError, problem, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
 import { type Actor, type AuditKind, record } from '../../store/audit/record.ts';

@@ -2,7 +2,6 @@
  * Every route of Weir, one line each, with its access and the meaning of its response. The table of the guide is generated from it. A
  * plain route handles its requests itself; an operation is served by manage/api/serve.ts, which authenticates first.
  */
-
 import type { Method } from '../../base/http/route.ts';
 import type { Role } from '../../model/users.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';

@@ -1,5 +1,4 @@
 /** Serves operations over HTTP: authenticates, runs the operation, and sends its outcome. */
-
 import { fieldList, isKnown } from '../../base/http/conditional.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../../base/http/parsed-body.ts';

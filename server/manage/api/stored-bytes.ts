@@ -1,5 +1,4 @@
 /** Sends a stored request body. The sender chooses its type, so it is sent in a way that no browser displays or runs it. */
-
 import type { AnswerBytes, Encoded } from './operation.ts';
 
 const TYPE_HEADER = 'X-Weir-Content-Type';

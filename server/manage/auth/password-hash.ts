@@ -1,5 +1,4 @@
 /** Hashes passwords with argon2id (RFC 9106). Few run at a time, because each uses memory and a core. */
-
 import { randomBytes } from 'node:crypto';
 import { type Algorithm, hash, parseOptions, verify } from '@node-rs/argon2';
 import { normalPassword } from '../../model/passwords/rules.ts';

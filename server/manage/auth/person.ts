@@ -1,5 +1,4 @@
 /** An authenticated user and the authentication method. */
-
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Role } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/record.ts';

@@ -1,5 +1,4 @@
 /** Sign-in with email and password: throttles, verifies, and replaces the presented session with a new one. */
-
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, type Result } from '../../base/http/problem.ts';
 import { record } from '../../store/audit/record.ts';

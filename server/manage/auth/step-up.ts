@@ -3,7 +3,6 @@
  * password; hosted mode requires a recent sign-in at the provider. API tokens and JWTs are exempt: other rules limit what they
  * may do.
  */
-
 import type { Exchange } from '../../base/http/exchange.ts';
 import { invalid, problem, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';

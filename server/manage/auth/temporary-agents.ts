@@ -1,5 +1,4 @@
 /** The end of temporary agents, which `weir listen` creates: expiry by the time of the last request, then removal with the deliveries. */
-
 import { TEMPORARY_AGENT_SECONDS } from '../../model/agents.ts';
 import { record, systemActor } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';

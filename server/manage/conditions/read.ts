@@ -1,5 +1,4 @@
 /** Reads the conditions that hold now, for the issues. */
-
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import { basename } from 'node:path';

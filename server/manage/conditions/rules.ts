@@ -3,7 +3,6 @@
  * threshold, severity and texts from there; the others are about what only metrics show. `weir metrics alerts`, `weir doctor --alert` and
  * the guide's table come from it.
  */
-
 import type { MetricName, metricTable } from '../../base/telemetry/metric-table.ts';
 import {
   type ConditionKind,

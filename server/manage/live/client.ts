@@ -1,5 +1,4 @@
 /** One stream: sends frames to its client and tracks whether the client keeps up. */
-
 import type { StreamAnswer } from '../../base/http/stream.ts';
 import type { NewEvent } from '../../store/queries/events/events.ts';
 import type { Person } from '../auth/person.ts';

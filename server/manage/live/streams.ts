@@ -1,5 +1,4 @@
 /** The streams of a process: what each client receives, how many there may be, and when they end. */
-
 import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
 import { type Problem, problemLater } from '../../base/http/problem.ts';
 import { coalesced } from '../../base/time/every.ts';

@@ -1,5 +1,4 @@
 /** Sums the samples of all processes, as a pure fold. The counts of an ended process are kept, so that totals never decrease. */
-
 import { secondsBuckets } from '../../base/telemetry/metrics.ts';
 import { noDeaths } from '../../model/machines.ts';
 import {

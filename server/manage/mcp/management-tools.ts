@@ -1,4 +1,4 @@
-/** Tools of users: webhooks and replay. They run the operations of /api/v1 with the role of the API token. */
+/** Tools of users: webhooks, replay, and what needs a person. They run the operations of /api/v1 with the role of the API token. */
 import { z } from 'zod';
 import { idOf, nameOf } from '../../model/fields.ts';
 import { issueSchema, issueStates } from '../../model/issues.ts';
@@ -117,8 +117,6 @@ export const managementTools: readonly Tool[] = [
     },
   }),
 ];
-
-/** The tool of users that says what needs a person. */
 
 const facts = issueSchema.pick({
   kind: true,

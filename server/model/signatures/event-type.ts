@@ -1,5 +1,4 @@
 /** Where a request has the type of its event: `header:x-github-event`, `json:/type`, or two joined by `+`. */
-
 import { compilePath, type PathStep, SCANNED_CHARACTERS_MAX, scanJson } from './json-scan.ts';
 import { presetNamed, presets } from './presets.ts';
 import { HEADER_NAME, HEADER_WANTED, headerOf, pointerOf } from './sources.ts';

@@ -1,5 +1,4 @@
 /** `weir backup`: an archive of one snapshot of the database, made while Weir serves. */
-
 import { lstat, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';

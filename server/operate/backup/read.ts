@@ -1,5 +1,4 @@
 /** `weir event import`: stores the events of an archive again, with their ids. */
-
 import { createReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';

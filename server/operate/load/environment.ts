@@ -1,5 +1,4 @@
 /** What a bench needs: a temporary folder, tables in the same state for every contestant, a free port, and a signed request. */
-
 import { createHmac, randomBytes } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';

@@ -1,5 +1,4 @@
 /** One measured window: load on a running Weir, and the resources used. */
-
 import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';

@@ -1,5 +1,4 @@
 /** All serving processes of the primary, with the messages and questions sent to them. */
-
 import { nameOf } from '../../base/files/build.ts';
 import type { Child } from './child.ts';
 import type { MetricsSnapshot, ToProcess } from './messages.ts';

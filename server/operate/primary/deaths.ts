@@ -1,5 +1,4 @@
 /** The deaths of serving processes: what is reported of them, and when no other process is started. */
-
 import { backoffMs } from '../../base/time/backoff.ts';
 import { DEATHS_KEPT, noDeaths, type ProcessDeath, type ProcessDeaths } from '../../model/machines.ts';
 import { isoTime } from '../../store/ids.ts';

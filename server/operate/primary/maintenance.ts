@@ -1,5 +1,4 @@
 /** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
-
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import type { LogEvent } from '../../base/telemetry/log-events.ts';

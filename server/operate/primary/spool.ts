@@ -1,5 +1,4 @@
 /** The primary's side of the spool: it owns the installation's folder, drains it while the database answers, and measures it. */
-
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';

@@ -6,7 +6,6 @@
  *     starting ──listens──▶ serving ──leave()──▶ leaving ──▶ ended
  *         └── ends, refuses, or is not ready in time: replaced after a pause; in a rolling restart, the restart ends
  */
-
 import {
   Child,
   type ChildParts,

@@ -1,5 +1,4 @@
 /** Dependencies that all parts of a process share, and the observers that turn their events into metrics and log lines. */
-
 import type { Client } from '../../base/http/clients.ts';
 import type { ConnectionRefusal } from '../../base/http/connections.ts';
 import type { Exchange } from '../../base/http/exchange.ts';

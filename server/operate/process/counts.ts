@@ -1,5 +1,4 @@
 /** Counts in memory how long events take, and how the attempts of agents end, and writes the counts from time to time. */
-
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';

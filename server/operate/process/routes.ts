@@ -1,5 +1,4 @@
 /** Maps each row of the tables in manage/api/routes.ts to its handler: those of the network, and those of commands on a Unix socket. */
-
 import { processSocket } from '../../base/files/data-dir.ts';
 import { Client } from '../../base/http/clients.ts';
 import { type Cors, isApiPath } from '../../base/http/cors.ts';

@@ -1,5 +1,4 @@
 /** Whether a new event can be stored, judged by the latest commit, or by a probe when no commit is recent. */
-
 import { SharedCheck } from '../../base/time/shared-check.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import { sqlStateKind } from '../../store/connect/unavailable.ts';

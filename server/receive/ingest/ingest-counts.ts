@@ -4,7 +4,6 @@
  * without rows of minutes, except of webhooks that refused requests. The request path adds to one object, which its cached webhook refers to: 1 ns of the
  * 27.8 us that a request costs in the event loop. A process that is killed loses the counts since its last write.
  */
-
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { HistoryRow, StateChange } from '../../store/queries/webhooks/history.ts';

@@ -15,7 +15,6 @@
  *
  * Each step calls the next one, at once where it need not wait. As one async function they cost more (figures in bench/NOTES.md).
  */
-
 import type { BodyOutcome, BodyReader } from '../../base/http/body.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Problem, problem, problemLater } from '../../base/http/problem.ts';

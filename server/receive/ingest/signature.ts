@@ -1,5 +1,4 @@
 /** Step `verify`: decides whether a request carries a valid signature of its webhook, and whether its time is acceptable. */
-
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Problem, problem } from '../../base/http/problem.ts';
 import { problems } from '../../model/errors.ts';

@@ -1,5 +1,4 @@
 /** The last steps of ingest.ts, from a verified body to a row of `events` and the answer: of a body that is one event; batch.ts stores lines. */
-
 import { randomFillSync } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater } from '../../base/http/problem.ts';

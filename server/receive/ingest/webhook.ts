@@ -1,5 +1,4 @@
 /** A webhook as the request path uses it. Its secrets are decrypted once, when its row is read. */
-
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Decision, Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { type OrderReader, orderReader } from '../../model/order-by.ts';

@@ -1,5 +1,4 @@
 /** What an operator can change at a webhook, in one step, so that a rejection verifies. */
-
 import type { RejectionFix } from '../../model/rejections.ts';
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
 import { namedPresets } from '../../model/signatures/diagnosis/schemes.ts';

@@ -1,5 +1,4 @@
 /** Checks stored rejections again with the present settings of their webhooks. */
-
 import { randomBytes } from 'node:crypto';
 import type { Diagnosed } from '../../../workers/diagnose.ts';
 import { problem, type Result } from '../../base/http/problem.ts';

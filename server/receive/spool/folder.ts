@@ -2,7 +2,6 @@
  * Folders of the spool: INGEST_SPOOL_DIR has one for each installation, so that machines may share it. Its name is kept in DATA_DIR, and
  * only its owner drains it: a running Weir holds a lock on it.
  */
-
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';

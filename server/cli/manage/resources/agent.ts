@@ -1,5 +1,4 @@
 /** `weir agent add|update|list|show|subscribe|unsubscribe|pause|resume|rotate|revoke`. */
-
 import { open, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { CommandError, itemsTable, membersText } from '../../../base/command/io.ts';

@@ -1,11 +1,12 @@
-/** `weir event replay`: one event at once, or many by filter, as a job that the command watches. */
+/** `weir event replay`: one event at once, or many by filter, as a job that the command watches; and `weir job`. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { CommandError, type CommandIo, printLine } from '../../../base/command/io.ts';
+import { CommandError, type CommandIo, membersText, printLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import { openBar } from '../../command/progress.ts';
 import { type BodyOf, type Call, isAnsweredYes } from '../call.ts';
-import { idsOfGiven } from '../lists.ts';
-import { type Given, repeated, row } from '../row.ts';
+import { idsOfGiven, readList } from '../lists.ts';
+import { type Given, type Row, repeated, row } from '../row.ts';
 import { type FilterOptions, filterOptions, isFiltered, queryOfFilters } from './event-filters.ts';
 
 interface Options extends FilterOptions {
@@ -115,3 +116,36 @@ async function watch(call: Call, io: CommandIo, id: string): Promise<Job> {
     process.removeListener('SIGINT', onInterrupt);
   }
 }
+
+const percentOf = ({ progress }: { progress: number }) => `${Math.floor(progress * 100)}%`;
+
+const target = { argument: 'id', description: 'id of the job' } as const;
+
+/** `weir job list|show|cancel`. */
+export const rows: readonly Row[] = [
+  row<{ limit: number }>()({
+    name: 'list',
+    description: 'show the newest jobs',
+    options: [['--limit <jobs>', 'maximum number', wholeNumber(), 20]],
+    run: (call, { options }) => readList(call, 'listJobs', {}, options.limit),
+    list: {
+      columns: ['ID', 'STATE', 'PROGRESS', 'EVENTS', 'DELIVERIES', 'CREATED', 'REASON'],
+      cells: ['id', 'state', percentOf, 'events', 'deliveries', 'created_at', 'reason'],
+      whenEmpty: () => `No jobs. Create one: ${weirCommand()} event replay --from TIME`,
+    },
+  }),
+  row()({
+    name: 'show',
+    description: 'show one job',
+    target,
+    run: (call, { id }) => call('showJob', { id }),
+    text: membersText,
+  }),
+  row()({
+    name: 'cancel',
+    description: 'end an unfinished job; the deliveries that it has created stay',
+    target,
+    run: (call, { id }) => call('cancelJob', { id }),
+    text: ({ id, events, deliveries }) => `${id}: cancelled after ${events} events and ${deliveries} deliveries.\n`,
+  }),
+];

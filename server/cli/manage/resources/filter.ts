@@ -1,5 +1,4 @@
 /** `weir filter test`. */
-
 import { itemsTable } from '../../../base/command/io.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { idOf } from '../lists.ts';

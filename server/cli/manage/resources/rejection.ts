@@ -1,5 +1,4 @@
 /** `weir rejection list|show|fix|recheck|accept`. */
-
 import { CommandError } from '../../../base/command/io.ts';
 import { time, wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven, readList } from '../lists.ts';

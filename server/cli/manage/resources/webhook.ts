@@ -1,5 +1,4 @@
 /** `weir webhook add|list|show|update|rotate|end-previous|enable|disable|remove|usage`. */
-
 import { CommandError, membersText } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { whyUnreachable } from '../../../model/address.ts';

@@ -1,5 +1,4 @@
 /** Changes to subscriptions of agents to webhooks. Each returns what the audit entry says of it. */
-
 import { invalid, type Problem, ProblemError, problem } from '../../../base/http/problem.ts';
 import type { SubscriptionInput } from '../../../model/agents.ts';
 import { normalOrderBy, ORDERS_MAX, orderByFault } from '../../../model/order-by.ts';

@@ -22,10 +22,9 @@ import { explainCommitFailure } from '../../conditions/commit-failure.ts';
 import { asItIs, type ChangeParts } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
-import { webhookChanger } from '../webhooks/webhook-changes.ts';
+import { chooseCell, webhookChanger } from '../webhooks/webhook-changes.ts';
 import { describeWebhook } from '../webhooks/webhook-operations.ts';
 import { type CellParts, CellService } from './cell-changes.ts';
-import { chooseCell } from './choose.ts';
 
 const id = { schema: z.string().regex(/^\d{1,4}$/), problem: 'cell_unknown' } as const;
 

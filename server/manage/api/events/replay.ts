@@ -1,5 +1,4 @@
 /** Replays a stored event as new deliveries, with an audit entry, and counts what a replay of many would create. */
-
 import { z } from 'zod';
 import { type Problem, problem, problemLater, type Result } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';

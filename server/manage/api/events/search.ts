@@ -2,7 +2,6 @@
  * Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. Without such a filter a search is one
  * statement, and complete: events are in the order of the primary key, which also has their webhook, and days that are over have an index by it.
  */
-
 import { DAY_MS } from '../../../base/time/durations.ts';
 import type { Database, Statement } from '../../../store/connect/pool.ts';
 import { uuidv7Milliseconds } from '../../../store/ids.ts';

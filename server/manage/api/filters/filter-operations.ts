@@ -1,5 +1,4 @@
 /** /api/v1/filters: tries a filter on stored events. */
-
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import { DAY_MS } from '../../../base/time/durations.ts';

@@ -1,5 +1,4 @@
 /** /api/v1/history: requests to webhooks over time, from the counts that every process writes every few seconds. */
-
 import { z } from 'zod';
 import { invalid } from '../../../base/http/problem.ts';
 import { DAY_MS, HOUR_MS } from '../../../base/time/durations.ts';

@@ -1,5 +1,4 @@
 /** /api/v1/jobs: creates and cancels jobs, with audit entries. Jobs are created by the routes of what they do. */
-
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem, type Result } from '../../../base/http/problem.ts';

@@ -1,5 +1,4 @@
 /** The responses of a route in the document: successes and problems. */
-
 import type { z } from 'zod';
 import { jsonBodyProblems } from '../../../base/http/parsed-body.ts';
 import type { Method } from '../../../base/http/route.ts';

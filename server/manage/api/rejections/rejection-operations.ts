@@ -1,5 +1,4 @@
 /** /api/v1/rejections: requests with a refused signature, the reason, and whether they verify now. */
-
 import type { z } from 'zod';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import {

@@ -2,7 +2,6 @@
  * API tokens `wu_…`: each belongs to a user, has at most the user's role, and is shown once. They are read from the database at
  * each request.
  */
-
 import { randomUUID } from 'node:crypto';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { DAY_MS } from '../../../base/time/durations.ts';

@@ -1,5 +1,4 @@
 /** /api/v1/tokens: a user's own API tokens; administrators see and revoke the tokens of all users. */
-
 import { z } from 'zod';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { nameText } from '../../../model/fields.ts';

@@ -10,6 +10,7 @@ import type { NewWebhook, WebhookPatch } from '../../../model/webhooks.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
+import { readDatabaseSize } from '../../../store/queries/server-state.ts';
 import { deletePreviousSecret, replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
 import {
   deleteWebhook,
@@ -22,7 +23,6 @@ import {
 } from '../../../store/queries/webhooks/webhooks.ts';
 import { seal, verifyTokenContext } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
-import { chooseCell } from '../cells/choose.ts';
 import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 
 export interface WebhookParts extends ChangeParts {
@@ -220,4 +220,18 @@ function answersProblem(members: Parameters<typeof answersFault>[0]): Problem | 
 function rotationFault(definition: SchemeDefinition, secret: string | null): string | null {
   if (isAsymmetric(definition.algorithm)) return 'The scheme of the webhook uses a public key: change public_key.';
   return secret === null ? null : secretFault(definition, secret);
+}
+
+/** The cell of a new webhook, or of one that leaves a drained cell: the active one with the fewest bytes; home counts as one. Without other cells: home. */
+export async function chooseCell(cells: Cells): Promise<number> {
+  if (!cells.known) await cells.load();
+  const fit = cells.all().filter(({ isFit }) => isFit);
+  if (fit.length <= 1) return fit[0]?.number ?? 0;
+  const sized = await Promise.all(
+    fit.map(async ({ number, database }) => ({
+      number,
+      bytes: (await readDatabaseSize(database).catch(() => null))?.bytes ?? Number.POSITIVE_INFINITY,
+    })),
+  );
+  return sized.reduce((one, other) => (other.bytes < one.bytes ? other : one)).number;
 }

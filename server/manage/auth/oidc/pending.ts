@@ -2,7 +2,6 @@
  * Pending sign-ins: the values that a callback is checked against, sealed into a cookie, so that any process can finish it. Each has a
  * cookie of its own, so that two tabs of a browser can sign in at once.
  */
-
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../../store/secrets/keys.ts';
 import { seal, unsealBy } from '../../../store/secrets/seal.ts';

@@ -1,5 +1,4 @@
 /** The stored part of a refused request: enough to check it again, without anything that reveals a secret. */
-
 import { isToken } from '../keys.ts';
 import { DEFAULT_SCHEME, schemeOf } from '../presets.ts';
 import { storedHeaders } from '../stored-headers.ts';

@@ -1,5 +1,4 @@
 /** The parts of a process for the live counters and the status of the installation. */
-
 import { keptFor } from '../../../base/time/shared-check.ts';
 import { alertOperations, issueOperations } from '../../../manage/api/issues/issue-operations.ts';
 import type { AskDoctor } from '../../../manage/api/status/doctor.ts';
