@@ -9,6 +9,7 @@ import { createDoctor } from '../../manage/api/status/doctor.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
 import { LiveHub } from '../../manage/live/hub.ts';
 import { OutageLog } from '../../manage/live/outages.ts';
+import { recordBuild } from '../../store/audit/record.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { addOutages } from '../../store/queries/alerts/issues.ts';
@@ -144,6 +145,8 @@ export async function openServing(parts: ServingParts) {
     onComplete: () => deaths.recovered(),
     onHopeless: (reason) => ending.end(1, reason),
   });
+  /** Charts show it as a deploy. While the database is away it is left to the next restart. */
+  const noteBuild = () => void recordBuild(database, children.builds).catch(() => {});
   const guardMemory = memoryGuard({
     limit: () => state.settings.PROCESS_MEMORY_MAX,
     replaceable: () => (supervisor.isQuiet ? children.in('serving') : []),
@@ -163,7 +166,10 @@ export async function openServing(parts: ServingParts) {
         state.settings = next.settings;
         log.setLevel(next.settings.LOG_LEVEL);
       }
-      if (outcome.ok) await release.removeOthers();
+      if (outcome.ok) {
+        noteBuild();
+        await release.removeOthers();
+      }
       return outcome;
     },
     database,
@@ -186,6 +192,7 @@ export async function openServing(parts: ServingParts) {
     /** Created but not started: it needs a prepared database. */
     listener,
     setHorizon,
+    noteBuild,
     /** Informs the processes of what the start waits for. */
     awaits(awaited: StartWait) {
       state.awaited = awaited;

@@ -133,6 +133,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const isUp = await Promise.race([allServe, ending.ended.then(() => false)]);
   if (isUp) {
     log('listening', { url: settings().PUBLIC_URL, processes: supervisor.wanted, user: started.user });
+    serving.noteBuild();
     // A process that runs another one ended with its primary.
     await release.removeOthers();
   }

@@ -112,6 +112,8 @@ const CHANGES_MAX = '50';
 /** Changes of what traffic depends on. A test request, or the look at a rejection, changes nothing. */
 const KINDS = ['webhook.', 'agent.'];
 const NO_CHANGE = new Set(['webhook.test']);
+/** The processes serve another build. */
+const DEPLOY = 'build.start';
 
 export interface Change {
   at: string;
@@ -121,14 +123,15 @@ export interface Change {
 }
 
 /**
- * Reads the newest changes since a time; none for users who may not read them.
- * @param targetId null: of all webhooks and agents
+ * Reads the newest changes and deploys since a time; none for users who may not read them.
+ * @param targetId changes of this webhook; null: of all webhooks and agents
  */
 export async function readChanges(call: Call, fromMs: number, targetId: string | null): Promise<Change[]> {
   const from = new Date(fromMs).toISOString();
+  const changes = targetId === null ? KINDS.map((action) => ({ action })) : [{ target_id: targetId }];
   const lists = await Promise.all(
-    (targetId === null ? KINDS : ['']).map((action) =>
-      partOf(call('listAudit', { query: { from, action, target_id: targetId ?? undefined, limit: CHANGES_MAX } })),
+    [...changes, { action: DEPLOY }].map((query) =>
+      partOf(call('listAudit', { query: { from, ...query, limit: CHANGES_MAX } })),
     ),
   );
   return lists
@@ -139,7 +142,10 @@ export async function readChanges(call: Call, fromMs: number, targetId: string |
         : [
             {
               at,
-              text: `${actor?.name ?? 'Weir'} ${verbOf(action)} ${target?.name ?? ''}`.trim(),
+              text:
+                action === DEPLOY
+                  ? `Deploy of ${target?.name}`
+                  : `${actor?.name ?? 'Weir'} ${verbOf(action)} ${target?.name ?? ''}`.trim(),
               href: `/audit/${number}`,
             },
           ],

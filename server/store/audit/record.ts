@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import type { z } from 'zod';
 import type { actorSchema, targetSchema } from '../../model/audit.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Query } from '../connect/pool.ts';
+import type { Database, Query } from '../connect/pool.ts';
 import { readAuditHead } from '../queries/users/audit.ts';
 
 /** The author of a change, as the audit log stores it. */
@@ -46,6 +46,7 @@ export const auditKinds = [
   'account',
   'agent',
   'alert',
+  'build',
   'cell',
   'delivery',
   'event',
@@ -84,6 +85,24 @@ export async function record(query: Query, actor: Actor, change: AuditRecord): P
   await query({
     text: 'insert into audit_log (number, entry, hash, previous_hash) values ($1, $2, $3, $4)',
     values: [(head?.number ?? 0) + 1, entry, chainHash(previousHash, entry), previousHash],
+  });
+}
+
+/** Records that the processes serve this build, unless it is the newest one that was recorded. Rejects with DatabaseUnavailable. */
+export function recordBuild(database: Database, name: string): Promise<void> {
+  return database.transaction(async (query) => {
+    // Several machines may start it at the same time.
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.audit] });
+    const [newest] = await query<{ name: string }>({
+      text: `
+        select entry -> 'target' ->> 'name' as name
+        from audit_log
+        where action collate "C" = 'build.start'
+        order by number desc
+        limit 1`,
+    });
+    if (newest?.name === name) return;
+    await record(query, systemActor, { action: 'build.start', target: { kind: 'build', id: null, name } });
   });
 }
 

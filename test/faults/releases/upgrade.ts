@@ -166,6 +166,13 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       const { body } = await ask(chain.weir.metricsPort, '/metrics');
       const commits = [...body.matchAll(/^weir_build_info\{.*commit="([^"]+)".*\} 1$/gm)].map(([, commit]) => commit);
       expect(commits).toEqual([facts.commit, '0123456789ab']);
+      const builds = await until(async () => {
+        const rows = await chain.weir.database.query<{ name: string }>({
+          text: `select entry -> 'target' ->> 'name' as name from audit_log where action = 'build.start' order by number`,
+        });
+        return rows.length > 1 && rows;
+      });
+      expect(builds).toEqual([{ name }, { name: next }]);
       await sender.acceptMore(300);
       await sender.stop();
       expect(await statusesOf()).toEqual(['new']);

@@ -1,6 +1,7 @@
 /** The numbers of requests on the list of webhooks and on the page of one. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { recordBuild } from '../../../server/store/audit/record.ts';
 import { addOutages } from '../../../server/store/queries/alerts/issues.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { startAgentApp, storeEvents } from '../../helpers/agents.ts';
@@ -75,7 +76,7 @@ test('the values of a chart lead to the events and rejections of their time', as
   expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
 });
 
-test('outages and changes are drawn in the chart of a webhook and listed below it, changes for administrators', async () => {
+test('outages, changes and deploys are drawn in the charts and listed below them, the last two for administrators', async () => {
   const { id } = await app.addWebhook({ name: 'Marked' });
   await storeEvents(app.database, id, 1);
   const [began_at, ended_at] = [9_000, 5_000].map((agoMs) => new Date(Date.now() - agoMs).toISOString()) as [
@@ -85,6 +86,9 @@ test('outages and changes are drawn in the chart of a webhook and listed below i
   await addOutages(app.database, [{ id: randomUUID(), machine: 'm', began_at, ended_at, refused: 7, spooled: 0 }]);
   const administrator = await addPerson(app, 'administrator');
   await administrator.api('PATCH', `/api/v1/webhooks/${id}`, { description: 'changed' });
+  // A start of the same build is not a deploy.
+  for (const name of ['1.0.0 (b1fad92c2f04)', '1.0.0 (b1fad92c2f04)', '1.1.0 (0123456789ab)'])
+    await recordBuild(app.database, name);
   const listOf = (page: string) =>
     page
       .split('id="traffic-changes"')[1]!
@@ -93,8 +97,13 @@ test('outages and changes are drawn in the chart of a webhook and listed below i
   const page = await administrator.page(`/webhooks/${id}`);
   expect(page).toMatch(/<line class="mark"[^>]*><title>.+ changed Marked, /);
   expect(listOf(page)).toMatch(
-    /2 changes and 1 outage in this time.*changed Marked.*outage of the database, 7 requests refused/s,
+    /4 changes and 1 outage in this time.*changed Marked.*Deploy of 1\.1\.0 \(0123456789ab\).*outage of the database, 7 requests refused/s,
   );
+  for (const path of ['/', `/webhooks/${id}`])
+    expect((await administrator.page(path)).match(/<title>Deploy of [^<]*/g)).toEqual([
+      expect.stringMatching(/<title>Deploy of 1\.1\.0 \(0123456789ab\), \d{4}-\d\d-\d\d \d\d:\d\d/),
+      expect.stringContaining('Deploy of 1.0.0 (b1fad92c2f04), '),
+    ]);
   const theirs = await get(`/webhooks/${id}`);
   expect(theirs).not.toContain('<line class="mark"');
   expect(listOf(theirs)).toMatch(/1 outage in this time/);
