@@ -35,6 +35,8 @@ export interface CallArguments {
   ifMatch?: string;
   /** Name of the target, which the person has typed to confirm an operation that asks for it. */
   name?: string;
+  /** Milliseconds after which a search of events ends with what it has found; absent: that of the API. */
+  withinMs?: number | undefined;
 }
 
 export interface Call {
@@ -62,7 +64,7 @@ export function createCall(
 ): Call {
   const call = async <Name extends OperationName>(
     operation: Name,
-    { id = '', innerId = '', query = {}, input = {}, ifMatch, name = '' }: CallArguments = {},
+    { id = '', innerId = '', query = {}, input = {}, ifMatch, name = '', withinMs }: CallArguments = {},
   ): Promise<Called<Name>> => {
     const unconfirmed = unconfirmedOf(operation, input, form, name);
     if (unconfirmed !== null) return unconfirmed;
@@ -76,6 +78,7 @@ export function createCall(
       // The page has checked the token of its form.
       isForged: () => false,
       exchange,
+      withinMs,
     });
     if (outcome.kind === 'problem') return refused(outcome);
     if (outcome.kind === 'done') return outcome;

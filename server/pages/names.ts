@@ -101,12 +101,17 @@ export async function withIds<Field extends string, Input extends { [name in Fie
 
 /**
  * Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids.
- * @param limit rows
+ * @param more of the call: the number of rows, and the time of a search
  */
 export async function listBy<
   Name extends 'listEvents' | 'listDeliveries' | 'listRejections',
   Filters extends { webhook_id?: string; agent_id?: string },
->(call: Call, operation: Name, given: Filters, limit?: string): Promise<{ filters: Filters; listed: Called<Name> }> {
+>(
+  call: Call,
+  operation: Name,
+  given: Filters,
+  { limit, withinMs }: { limit?: string | undefined; withinMs?: number } = {},
+): Promise<{ filters: Filters; listed: Called<Name> }> {
   const filters = { ...given };
   for (const [field, table] of [
     ['webhook_id', 'webhooks'],
@@ -117,7 +122,7 @@ export async function listBy<
     if ('error' in found) return { filters, listed: { kind: 'invalid', errors: { [field]: found.error } } };
     filters[field] = found.ids[0]!;
   }
-  return { filters, listed: await call(operation, { query: { ...filters, limit } }) };
+  return { filters, listed: await call(operation, { query: { ...filters, limit }, withinMs }) };
 }
 
 async function idOf(call: Call, table: NamedTable, typed: string): Promise<string | { error: string }> {

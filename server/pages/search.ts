@@ -7,13 +7,15 @@ import type { Database } from '../store/connect/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/events/lists.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
-import { itemsOf, type Page, partOf, redirect, view } from './page.ts';
+import { itemsOf, type Page, redirect, view } from './page.ts';
 
 const SOUGHT_CHARACTERS_MAX = 200;
 /** Results of each kind. More are found in the list of that kind, which has the same filter. */
 const SHOWN_MAX = 5;
 /** The newest events, whose bodies are searched at once. */
 const BODIES_MS = 3_600_000;
+/** Time of each search; the list of events continues it. */
+const SEARCH_MS_MAX = 40;
 
 export function searchPages(database: Database) {
   const search: Page = async ({ call, query }) => {
@@ -32,15 +34,19 @@ export function searchPages(database: Database) {
     const from = new Date(Date.now() - BODIES_MS).toISOString();
     const reads = new PartialReads(database);
     const isAddress = parseNetwork(sought) !== null;
+    const eventsBy = async (query: Record<string, string>) => {
+      const listed = await call('listEvents', { query: { ...query, limit }, withinMs: SEARCH_MS_MAX });
+      return listed.kind === 'done' ? listed.body : null;
+    };
     const [webhooks, agents, typed, byId, inBodies, bySource] = await Promise.all([
       call('listWebhooks', { query: { q: sought, limit } }),
       call('listAgents', { query: { q: sought, limit } }),
-      call('listEvents', { query: { type: sought, limit } }),
+      eventsBy({ type: sought }),
       isIdStart ? eventsByIdStart(reads, digits, SHOWN_MAX) : [],
-      partOf(call('listEvents', { query: { q: sought, from, limit } })),
-      isAddress ? partOf(call('listEvents', { query: { source: sought, from, limit } })) : null,
+      eventsBy({ q: sought, from }),
+      isAddress ? eventsBy({ source: sought, from }) : none,
     ]);
-    const events = itemsOf(typed).items;
+    const events = typed?.items ?? [];
     const bodies = inBodies?.items ?? [];
     const sources = bySource?.items ?? [];
     const named = itemsOf(webhooks).items;
@@ -49,12 +55,11 @@ export function searchPages(database: Database) {
       webhooks: named,
       agents: itemsOf(agents).items,
       events,
-      // A rare type among many events takes longer than a search may; the list of events continues it.
-      complete: events.length > 0 || typed.kind === 'invalid' || (typed.kind === 'done' && typed.body.complete),
+      complete: [typed, inBodies, bySource].every((list) => list?.complete || (list?.items.length ?? 0) > 0),
       byId,
       bodies,
       sources,
-      cellsAway: (typed.kind === 'done' && typed.body.cells_away) || inBodies?.cells_away || reads.cellsAway,
+      cellsAway: typed?.cells_away || inBodies?.cells_away || reads.cellsAway,
       names: await namesOf(call, 'webhooks', [...named.map(({ id }) => id), ...ids]),
     };
   }
@@ -62,6 +67,7 @@ export function searchPages(database: Database) {
   return { search };
 }
 
+const none = { items: [], complete: true };
 const nothing = { webhooks: [], agents: [], events: [], complete: true, byId: [], bodies: [], sources: [], names: {} };
 
 const pagesOfIds = [

@@ -32,8 +32,8 @@ beforeAll(async () => {
   await insert(1, 1, 'a new needle');
 });
 
-/** Holds the first slice of a search until the time of its request is over. */
-async function slowly(open: () => Promise<unknown>): Promise<void> {
+/** Holds the first slice of a search for longer than the time of the page that begins it, and less than that of a request of the API. */
+async function slowly(open: () => Promise<unknown>, ms = 100): Promise<void> {
   let opened: Promise<unknown> = Promise.resolve();
   await app.database.transaction(async (query) => {
     await query({ text: 'lock table events in access exclusive mode' });
@@ -42,7 +42,8 @@ async function slowly(open: () => Promise<unknown>): Promise<void> {
       // Outside the transaction, which sees the activity of its start.
       const rows = await app.database.query({
         text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query ~ 'from events'
-               and clock_timestamp() - query_start > interval '500 milliseconds'`,
+               and clock_timestamp() - query_start > make_interval(secs => $1)`,
+        values: [ms / 1000],
       });
       return rows.length > 0;
     });
@@ -72,6 +73,7 @@ test('says how far it has looked, and stops', async () => {
   await tab.page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
   expect(await progress.isVisible()).toBe(true);
   expect(await tab.page.locator('#event-rows tr').count()).toBe(1);
+  expect(await tab.page.locator('#count-of').innerText()).toBe('1+ events');
   const link = await tab.page.getByRole('link', { name: 'Permanent link' }).getAttribute('href');
   expect(link).toMatch(/^\/events\?q=needle&to=.+Z$/);
   await tab.close();
@@ -88,7 +90,7 @@ test('is continued by a link without JavaScript', async () => {
 
 test('for the newest events of a webhook has no limit', async () => {
   const tab = await openTab(app, viewer);
-  await slowly(() => tab.page.goto(`/webhooks/${quietId}`, { waitUntil: 'commit' }));
+  await slowly(() => tab.page.goto(`/webhooks/${quietId}`, { waitUntil: 'commit' }), 500);
   const events = tab.page.getByRole('region', { name: 'Requests', exact: true });
   await until(async () => (await events.locator('tbody tr').count()) === 1);
   expect(tab.complaints).toEqual([]);

@@ -46,6 +46,8 @@ interface UnvalidatedRequest {
   via?: Actor['via'];
   /** Null: a command on this machine, which calls operations that answer with a document only. */
   exchange: Exchange | null;
+  /** Milliseconds after which a search ends with what it has found; absent: its own limit. */
+  withinMs?: number | undefined;
 }
 
 export type OutcomeOf<Name extends OperationName> = Outcome<Operations[Name]['answers']>;
@@ -171,7 +173,8 @@ class HandledRequest implements ApiRequest<Who, unknown, unknown> {
     this.query = given.query;
     this.input = given.input;
     this.matches = given.matches;
-    this.isGone = () => request.exchange?.isGone ?? false;
+    const untilMs = performance.now() + (request.withinMs ?? Infinity);
+    this.isGone = () => request.exchange?.isGone === true || performance.now() >= untilMs;
     this.#request = request;
     this.#by = by;
   }

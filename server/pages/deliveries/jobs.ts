@@ -61,7 +61,7 @@ const cancelJob = action('cancelJob', (_, { id }) => redirect(`/events/replays/$
 export const jobPages = { replayForm, replayEvents, jobList, showJob, cancelJob };
 
 async function replayView({ call }: PageRequest, given: Filters, chosen: typeof noRecipients, feedback: FormFeedback) {
-  const { filters: shown, listed } = await listBy(call, 'listEvents', given, '1');
+  const { filters: shown, listed } = await listBy(call, 'listEvents', given, { limit: '1', withinMs: 0 });
   if (listed.kind === 'invalid') return asProblem(listed);
   const isUnknown = feedback.errors.agent_ids !== undefined;
   const { webhook_id: webhookId } = shown;

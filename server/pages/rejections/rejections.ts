@@ -30,7 +30,7 @@ const rejectionList: Page = async ({ call, query }) => {
   // Groups are of all times.
   const isFirst = !given.cursor && !given.from && !given.to;
   const rows = isFirst && !given.reason ? ROWS_SHOWN : undefined;
-  const { filters, listed } = await listBy(call, 'listRejections', given, rows);
+  const { filters, listed } = await listBy(call, 'listRejections', given, { limit: rows });
   if (listed.kind === 'problem') return listed;
   const grouped = await call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } });
   const found = itemsOf(grouped).items;

@@ -123,7 +123,7 @@ export async function countEventTypes({ query }: Queries, webhookId: string, fro
         select id, event_type, received_at from events
         where webhook_id = $1 and received_at >= $2 order by received_at desc, id desc limit $3
       )
-      select event_type, count(*)::int as events, (array_agg(id::text order by received_at desc, id desc))[1] as newest_id,
+      select event_type, count(*)::int as events, max(id::text collate "C") as newest_id,
         (sum(count(*)) over ())::int as counted, ${isoText('min(min(received_at)) over ()')} as since
       from newest group by event_type
       order by events desc, event_type limit $4`,
