@@ -65,8 +65,9 @@ export class Visitor {
   }
 
   /** Follows the one link with this text. */
-  async follow(name: string): Promise<void> {
-    const links = elements(this.html, 'a').filter((link) => nameOf(link) === name);
+  async follow(name: string | RegExp): Promise<void> {
+    const is = (text: string) => (typeof name === 'string' ? text === name : name.test(text));
+    const links = elements(this.html, 'a').filter((link) => is(nameOf(link)));
     // The same link may be shown twice.
     const addresses = new Set(links.map(({ attributes }) => attributes.href));
     if (addresses.size !== 1) throw new Error(`${addresses.size} links ${name} on ${this.path}`);
@@ -138,7 +139,7 @@ function decode(text: string): string {
   return text.replace(/&(lt|gt|quot|#39|amp);/g, (_, name) => characters[name]!);
 }
 
-function textOf(html: string): string {
+export function textOf(html: string): string {
   return decode(html.replace(/<[^>]*>/g, ' '))
     .replace(/\s+/g, ' ')
     .trim();
