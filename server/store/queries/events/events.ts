@@ -102,12 +102,15 @@ export async function sliceEnd(
     bytes === null
       ? `select ${id} as id from ${table} ${where(conditions)} ${order} offset ${given.of(rows - 1, 'bigint')} limit 1`
       : `select id from (
-           select received_at, ${id} as id, sum(bytes) over newest - bytes as bytes_before
-           from ${table} ${where(conditions)}
-           window newest as (${order} rows unbounded preceding)
-           limit ${given.of(rows, 'bigint')}
-         ) looked_at
-         where bytes_before < ${given.of(bytes, 'bigint')}
+           select *, count(*) over () = ${given.of(rows, 'bigint')} or max(bytes_before) over () >= ${given.of(bytes, 'bigint')} as has_more
+           from (
+             select received_at, ${id} as id, sum(bytes) over newest - bytes as bytes_before
+             from ${table} ${where(conditions)}
+             window newest as (${order} rows unbounded preceding)
+             limit ${given.of(rows, 'bigint')}
+           ) looked_at
+         ) cut
+         where has_more and bytes_before < ${given.of(bytes, 'bigint')}
          order by received_at, id
          limit 1`;
   // The nearest end of several cells bounds what is read of each.
