@@ -70,19 +70,26 @@ function changesOf(
 ): Change[] {
   const known = new Map(rows.map((row) => [keyOf(row), row]));
   const now = isoTime(nowMs);
-  const found = new Map<string, Change>();
-  for (const one of grouped(held, [...known.values()])) {
+  const seenEveryMs = Math.max(SEEN_EVERY_MS, held.length * SEEN_MS);
+  const found = new Set<string>();
+  const changed = new Map<string, Change>();
+  for (const one of grouped(held, rows)) {
     const { kind, subject, part = '', value = 0, since = now } = one;
     const at = { kind, subject_id: subject?.id ?? '', part };
-    const row = known.get(keyOf(at));
+    const key = keyOf(at);
+    const row = known.get(key);
     const isNew = row === undefined;
     const begins = isNew || row.resolved_at !== null;
-    found.set(keyOf(at), {
+    const count = isCounted(kind) ? value : (row?.count ?? 0) + Number(begins);
+    found.add(key);
+    const everyMs = conditionOf(kind).local === true ? SEEN_EVERY_MS : seenEveryMs;
+    if (!begins && row.count === count && isSame(row.facts, one) && nowMs - Date.parse(row.last_at) < everyMs) continue;
+    changed.set(key, {
       ...at,
       id: row?.id ?? uuidText(uuidv7(nowMs, randomBytes(16))),
       first_at: row?.first_at ?? since,
       last_at: now,
-      count: isCounted(kind) ? value : (row?.count ?? 0) + Number(begins),
+      count,
       facts: factsOf(one, row?.facts, nowMs),
       resolved_at: null,
       assignee: row?.assignee ?? null,
@@ -91,21 +98,18 @@ function changesOf(
       isNew,
     });
   }
-  const seenEveryMs = Math.max(SEEN_EVERY_MS, found.size * SEEN_MS);
-  const isWritten = (issue: Change) => {
-    const row = known.get(keyOf(issue));
-    if (row === undefined || row.resolved_at !== null || row.count !== issue.count) return true;
-    const text = ({ name, cause, fix }: IssueFacts) => JSON.stringify([name, cause, fix]);
-    const everyMs = conditionOf(row.kind).local === true ? SEEN_EVERY_MS : seenEveryMs;
-    return nowMs - Date.parse(row.last_at) >= everyMs || text(row.facts) !== text(issue.facts);
-  };
   const isGone = (row: IssueRow) =>
     row.resolved_at === null &&
     !found.has(keyOf(row)) &&
     !cut.has(row.kind) &&
     (conditionOf(row.kind).local !== true || nowMs - Date.parse(row.last_at) >= LOCAL_GONE_MS);
   const gone = rows.filter(isGone).map((row): Change => ({ ...row, resolved_at: now, isNew: false }));
-  return [...gone, ...[...found.values()].filter(isWritten)];
+  return [...gone, ...changed.values()];
+}
+
+/** Whether the text is the same, but for numbers that change with time. */
+function isSame({ name, cause, fix }: IssueFacts, held: Held): boolean {
+  return name === (held.subject?.name ?? '') && cause === held.cause && fix === held.fix;
 }
 
 /** What holds, with at most GROUPS_MAX groups of a subject, and the further ones as one. */
