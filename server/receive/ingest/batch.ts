@@ -46,10 +46,11 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     if (stored.kind !== 'stored') return refuseStore(exchange, stored);
     const { duplicates } = stored;
     if (duplicates.size < batch.length) onStored(webhook, batch[0]!.receivedAtMs);
-    webhook.counts.accepted += batch.length - duplicates.size;
-    webhook.counts.duplicates += duplicates.size;
+    const counts = webhook.counter.touch();
+    counts.accepted += batch.length - duplicates.size;
+    counts.duplicates += duplicates.size;
     exchange.isDuplicate = duplicates.size === batch.length;
-    for (const [i, { length }] of bodies.entries()) if (!duplicates.has(i)) webhook.counts.bytes += length;
+    for (const [i, { length }] of bodies.entries()) if (!duplicates.has(i)) counts.bytes += length;
     const eventIds = batch.map(({ id }, i) => duplicates.get(i) ?? uuidText(id));
     answer(exchange, eventIds, duplicates.size);
   };

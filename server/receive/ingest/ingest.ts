@@ -112,7 +112,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     setRateLimitFields(exchange, this.#known?.policy ?? this.#parts.policy, decision);
     exchange.lap(Stage.limit);
     if (!decision.allowed) {
-      if (this.#known !== undefined) this.#known.counts.limited++;
+      if (this.#known !== undefined) this.#known.counter.touch().limited++;
       return this.#refuse(problemLater('rate_limited', decision.resetSeconds));
     }
     const found = this.#parts.directory.find(this.#webhookId, Date.now());
@@ -198,7 +198,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
   #refuseSignature(outcome: Exclude<SignatureOutcome, { kind: 'verified' }>): void {
     if (outcome.kind === 'unavailable') return this.#refuse(problemLater('verification_unavailable', RETRY_SECONDS));
     if (outcome.kind === 'unreadable') return this.#refuse(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
-    this.webhook.counts.rejected++;
+    this.webhook.counter.touch().rejected++;
     this.exchange.problem(refusalOf(this.webhook, outcome));
     this.#parts.onRejected(this.exchange, this.webhook, this.body, outcome.kind);
     this.end();

@@ -75,13 +75,14 @@ class SingleEvent implements EventGroup {
     if (outcome.kind !== 'stored') return refuseStore(exchange, outcome);
     const existing = outcome.duplicates.get(0);
     if (existing !== undefined) {
-      webhook.counts.duplicates++;
+      webhook.counter.touch().duplicates++;
       exchange.isDuplicate = true;
       return this.#answer(200, existing, uuidv7Time(existing), ',"duplicate":true');
     }
     const [row] = this.rows;
-    webhook.counts.accepted++;
-    webhook.counts.bytes += body.length;
+    const counts = webhook.counter.touch();
+    counts.accepted++;
+    counts.bytes += body.length;
     this.#parts.onStored(webhook, row.receivedAtMs);
     this.#answer(202, uuidText(row.id), isoTime(row.receivedAtMs), '');
   }

@@ -16,7 +16,7 @@ import { uuidBytes } from '../../store/ids.ts';
 import { readWebhookIds, readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { unseal, verifyTokenContext } from '../../store/secrets/seal.ts';
 import { Slot } from '../../store/write-behind.ts';
-import type { WebhookCounts } from './ingest-counts.ts';
+import type { WebhookCounter } from './ingest-counts.ts';
 
 /** Different settings of presets that are kept compiled. At the limit all are dropped. */
 const SCHEMES_MAX = 1_000;
@@ -62,7 +62,7 @@ export interface Webhook {
   /** When the previous secret expires; null without one. */
   readonly previousExpiresAtMs: number | null;
   /** Requests since the last write; the same object after a change of the webhook. */
-  readonly counts: WebhookCounts;
+  readonly counter: WebhookCounter;
   /** Times of its events, see LatencyCounts. */
   readonly latency: Slot<number[]>;
 }
@@ -75,7 +75,7 @@ export interface WebhookSource {
   capBytes: number;
   /** Window of a webhook's own rate limit. */
   windowSeconds: number;
-  countsOf: (row: WebhookRow) => WebhookCounts;
+  counterOf: (row: WebhookRow) => WebhookCounter;
   /** Called when a stored secret becomes unreadable: no key decrypts it. */
   onUnreadable: (webhookId: string) => void;
   /** See Directory. */
@@ -144,7 +144,7 @@ class SharedSchemes {
   }
 }
 
-function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, countsOf }: WebhookSource): Webhook {
+function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, counterOf }: WebhookSource): Webhook {
   const { algorithm, id } = scheme.definition;
   const asymmetric = isAsymmetric(algorithm);
   const opened = (asymmetric ? [] : row.sealed).map((sealed, index) => ({
@@ -189,7 +189,7 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     secretIds: readable.map(({ id }) => id),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,
-    counts: countsOf(row),
+    counter: counterOf(row),
     latency: new Slot(row.id),
   };
 }

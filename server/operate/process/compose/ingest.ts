@@ -61,7 +61,7 @@ export function composeIngest(
     keys: derivedKeys(keys, 'webhook-secrets'),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
-    countsOf: ({ id, expectsEvents, secretIds }) => (expectsEvents ? expectedCounts : counts).of(id, secretIds[0]),
+    counterOf: ({ id, expectsEvents, secretIds }) => (expectsEvents ? expectedCounts : counts).of(id, secretIds[0]),
     onUnreadable: observe.secretUnreadable,
     // Home holds the webhooks: while it is away, those of other cells are stored.
     keepsServing: () => spool !== null || cells.all().length > 1,
@@ -80,10 +80,11 @@ export function composeIngest(
         metrics.verified[isCurrent(webhook, secretIndex) ? 'current' : 'previous'].value++;
         const id = webhook.secretIds[secretIndex];
         if (id === undefined) return;
-        if (id === webhook.counts.secretId) webhook.counts.uses++;
+        const counts = webhook.counter.touch();
+        if (id === counts.secretId) counts.uses++;
         else {
-          webhook.counts.previousUses++;
-          webhook.counts.by_previous++;
+          counts.previousUses++;
+          counts.by_previous++;
         }
       },
     }),
@@ -97,7 +98,8 @@ export function composeIngest(
     events: stores.events,
     onStored: (webhook: Webhook, receivedAtMs: number) => {
       agents.stored(webhook.id);
-      if (receivedAtMs > webhook.counts.lastEventMs) webhook.counts.lastEventMs = receivedAtMs;
+      const counts = webhook.counter.touch();
+      if (receivedAtMs > counts.lastEventMs) counts.lastEventMs = receivedAtMs;
       latency.stored(webhook.latency, receivedAtMs);
     },
   };
@@ -127,7 +129,7 @@ export function composeIngest(
       const webhook = directory.known(parameters[0]!.toLowerCase());
       if (webhook === undefined) return;
       const member = refusals.get(status);
-      if (member !== undefined) webhook.counts[member]++;
+      if (member !== undefined) webhook.counter.touch()[member]++;
       samples.offer(exchange, webhook.id, Date.now());
     },
     /** Cells were added, changed or removed. */
