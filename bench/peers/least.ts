@@ -80,7 +80,7 @@ class Request {
     verifyNext();
   }
 
-  settleVerdict({ kind }: Verdict): void {
+  takeVerdict({ kind }: Verdict): void {
     if (kind !== 'verified') throw new Error(`the signature is ${kind}`);
     verified.push(this);
   }
@@ -143,7 +143,7 @@ async function commitNext(): Promise<void> {
 const threads = new Piscina<MessagePort, void>({ filename: hmacWorkerFile, minThreads: 1, maxThreads: 1 });
 const thread = new VerifyThread(threads, {
   verified({ tasks }, verdicts) {
-    for (const [i, task] of tasks.entries()) task.settleVerdict(verdictOf(verdicts[i]!));
+    for (const [i, task] of tasks.entries()) task.takeVerdict(verdictOf(verdicts[i]!));
     verifyNext();
     void commitNext();
   },

@@ -79,7 +79,7 @@ describe.skipIf(lackingForNemesis !== '')('random faults', () => {
     const sabotage: Sabotage = (release) =>
       release.replace('server/receive/ingest/group-commit.ts', (built) =>
         built.replace(
-          /(!this\.available\) return group\.settle\()unavailable[$\d]*/,
+          /(!this\.available\) return group\.report\()unavailable[$\d]*/,
           "$1{ kind: 'stored', duplicates: new Map() }",
         ),
       );

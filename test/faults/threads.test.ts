@@ -58,9 +58,7 @@ function verify(text: string, { signed = text } = {}) {
   const digest = Buffer.from(signatureOf(secret.toString(), signed).slice('sha256='.length), 'hex');
   const presented = { digests: [digest], prefix: '', suffix: '' };
   const keyring = { algorithm: 'hmac-sha256', keys: [secret] } as const;
-  return new Promise<Verdict>((settleVerdict) =>
-    verifier.verify({ body, presented, others: [], keyring, settleVerdict }),
-  );
+  return new Promise<Verdict>((takeVerdict) => verifier.verify({ body, presented, others: [], keyring, takeVerdict }));
 }
 
 const faults = [

@@ -6,5 +6,5 @@ import type { EventRow } from '../../server/store/copy/rows.ts';
 
 /** Stores the events of one request; resolves with the outcome. */
 export function storeEvents(events: EventStore, rows: EventRow[]) {
-  return new Promise<StoreOutcome>((settle) => events.store({ rows, settle }));
+  return new Promise<StoreOutcome>((report) => events.store({ rows, report }));
 }

@@ -15,7 +15,7 @@ export function define(command: Command, io: CommandIo): void {
   command.option('--json', 'print one JSON document').action(async ({ json }: { json?: boolean }) => {
     const give = orders(io);
     const { requested = 0 } = await give('POST', 'reload');
-    const control = await settled(give, ({ restart }) => {
+    const control = await until(give, ({ restart }) => {
       return restart !== null && restart.number >= requested && restart.state !== 'running';
     });
     const restart = control.restart!;
@@ -38,7 +38,7 @@ export function defineProcesses(command: Command, io: CommandIo): void {
       const give = orders(io);
       if (wanted !== null) await give('POST', `processes/${wanted}`);
       const untilMs = performance.now() + SERVE_WITHIN_MS;
-      const control = await settled(give, (now) => {
+      const control = await until(give, (now) => {
         return wanted === null || servingOf(now) === now.wanted || performance.now() > untilMs;
       });
       if (json) printJson(io, control);
@@ -70,10 +70,10 @@ function orders(io: CommandIo): Give {
 }
 
 /** Asks until what runs is as wanted. */
-async function settled(give: Give, isSettled: (control: Control) => boolean): Promise<Control> {
+async function until(give: Give, isThere: (control: Control) => boolean): Promise<Control> {
   for (;;) {
     const control = await give('GET');
-    if (isSettled(control)) return control;
+    if (isThere(control)) return control;
     await delay(LOOK_EVERY_MS);
   }
 }

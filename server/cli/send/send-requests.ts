@@ -106,7 +106,7 @@ type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
 export function openClient(url: URL, connectionsMax: number) {
   const { agent, request } = keepAlive(url, connectionsMax);
   const post: Post = (headers, body) =>
-    new Promise((settle) => {
+    new Promise((resolve) => {
       const startMs = performance.now();
       const call = request(url, { method: 'POST', agent, headers, timeout: ANSWER_TIMEOUT_MS }, (response) => {
         // Read the whole body, so that the connection can be reused. A truncated body does not matter, because the status is known.
@@ -118,10 +118,10 @@ export function openClient(url: URL, connectionsMax: number) {
           });
         else response.resume();
         response.once('error', () => {});
-        response.once('close', () => settle(answered(response, problem, performance.now() - startMs)));
+        response.once('close', () => resolve(answered(response, problem, performance.now() - startMs)));
       });
       call.once('timeout', () => call.destroy(Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' })));
-      call.once('error', (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) }));
+      call.once('error', (error: NodeJS.ErrnoException) => resolve({ kind: 'failed', name: errorName(error) }));
       call.end(body);
     });
   return { post, close: () => agent.destroy() };

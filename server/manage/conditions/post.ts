@@ -13,7 +13,7 @@ import { type Backoff, backoffMs, parseRetryAfter } from '../../base/time/backof
 import { presetNamed } from '../../model/signatures/presets.ts';
 import { signRequest } from '../../model/signatures/sign.ts';
 import type { Queries } from '../../store/connect/pool.ts';
-import { type ClaimedRequest, claimRequest, settleRequest } from '../../store/queries/alerts/alerts.ts';
+import { type ClaimedRequest, claimRequest, endRequest } from '../../store/queries/alerts/alerts.ts';
 
 /** Time limit from the look-up of the name to the head of the response. */
 const POST_TIMEOUT_MS = 10_000;
@@ -191,7 +191,7 @@ export async function deliver(
     if (claimed === null) return;
     const posted = claimed.too_old ? tooOld : await postAlert(settings, claimed, Date.now(), { timeoutMs, signal });
     const outcome = outcomeOf(claimed, posted);
-    await settleRequest(database, claimed, {
+    await endRequest(database, claimed, {
       state: outcome === 'given_up' ? 'failed' : outcome === 'sent' ? 'sent' : 'pending',
       status: posted.status,
       error: posted.kind === 'failed' ? posted.error : null,

@@ -113,10 +113,10 @@ export async function runTool(
 export async function send(stdin: Writable, part: Buffer): Promise<void> {
   if (stdin.destroyed) throw new Error('the program has exited');
   if (stdin.write(part)) return;
-  const settled = new AbortController();
-  const first = ['drain', 'close'].map((event) => once(stdin, event, { signal: settled.signal }));
+  const over = new AbortController();
+  const first = ['drain', 'close'].map((event) => once(stdin, event, { signal: over.signal }));
   // Without the abort, each wait would leave its listeners behind.
-  await Promise.race(first).finally(() => settled.abort());
+  await Promise.race(first).finally(() => over.abort());
 }
 
 function stopped(): BackupError {

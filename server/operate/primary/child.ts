@@ -182,7 +182,7 @@ export class Child {
   #onEnd(reason: string | number): void {
     clearTimeout(this.#readyTimer);
     if (this.reason === '') this.reason = reason;
-    for (const settle of this.#questions.values()) settle();
+    for (const answered of this.#questions.values()) answered();
     this.#on.ended();
     this.state = 'ended';
   }
@@ -202,7 +202,7 @@ export interface Restart {
   replaced: number;
   /** The latest process of `plan` that serves. */
   successor?: Child;
-  settle: (outcome: RestartOutcome) => void;
+  done: (outcome: RestartOutcome) => void;
 }
 
 /** Describes the failure of a new process for people. */

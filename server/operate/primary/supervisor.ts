@@ -77,8 +77,8 @@ export class Supervisor {
    */
   restart(plan: Plan): Promise<RestartOutcome> {
     this.#endRestart('a rolling restart replaces every process');
-    return new Promise((settle) => {
-      this.#restart = { plan, stale: new Set(this.#children.in('serving')), replaced: 0, settle };
+    return new Promise((done) => {
+      this.#restart = { plan, stale: new Set(this.#children.in('serving')), replaced: 0, done };
       // Starting processes have accepted no request yet, and may hang.
       for (const child of this.#children.in('starting')) void child.leave();
       if (this.#phase === 'running') this.#step();
@@ -102,7 +102,7 @@ export class Supervisor {
         plan: { ...this.#plan },
         stale: new Set([child]),
         replaced: 0,
-        settle: (outcome) => {
+        done: (outcome) => {
           const { successor } = restart;
           if (!outcome.ok) resolve(outcome);
           else if (successor) resolve({ ok: true, successor });
@@ -226,8 +226,8 @@ export class Supervisor {
     const restart = this.#restart;
     if (restart === null) return;
     this.#restart = null;
-    const { replaced, stale, settle } = restart;
-    settle(reason === null ? { ok: true, replaced } : { ok: false, reason, replaced, kept: stale.size });
+    const { replaced, stale, done } = restart;
+    done(reason === null ? { ok: true, replaced } : { ok: false, reason, replaced, kept: stale.size });
   }
 
   #giveUp(reason: string): void {

@@ -39,8 +39,8 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
         problem('batch_too_large', 'The headers are stored with each line, and are too long for this number of lines.'),
       );
 
-    const stored = await new Promise<StoreOutcome>((settle) =>
-      events.store({ rows: batch, cell: webhook.cell, settle }),
+    const stored = await new Promise<StoreOutcome>((report) =>
+      events.store({ rows: batch, cell: webhook.cell, report }),
     );
     exchange.lap(Stage.commit);
     if (stored.kind !== 'stored') return refuseStore(exchange, stored);

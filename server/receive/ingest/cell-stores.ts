@@ -44,13 +44,13 @@ export class EventStore {
     this.#keyed = new GroupCommit([new KeyedLane(options, () => this.available)], options, observer);
   }
 
-  /** Connects; retries until it succeeds or `close` is called. Before that, `store` settles with `unavailable`. */
+  /** Connects; retries until it succeeds or `close` is called. Before that, `store` reports `unavailable`. */
   async start(): Promise<void> {
     await Promise.all(this.#copies.map((lane) => lane.start()));
   }
 
   /**
-   * Stores the events of a request in one commit, all or none, and settles the group. An event whose key exists is not stored again: of
+   * Stores the events of a request in one commit, all or none, and reports to the group. An event whose key exists is not stored again: of
    * any number of events with one key, in any number of processes, exactly one is stored.
    */
   store(group: QueuedGroup): void {
@@ -72,7 +72,7 @@ export class EventStore {
     return this.#copies.some(({ up }) => up);
   }
 
-  /** Closes the connections and settles waiting events with `unavailable`. Drain first. */
+  /** Closes the connections and reports `unavailable` for waiting events. Drain first. */
   close(): void {
     for (const lane of this.#copies) lane.close();
     this.#unkeyed.clear();
@@ -106,7 +106,7 @@ export class CellStores {
   store(group: EventGroup): void {
     if (group.cell === 0) return this.#home.store(group);
     const cell = this.#cells.find(group.cell);
-    if (cell === undefined || cell.away !== null) return group.settle(unavailable);
+    if (cell === undefined || cell.away !== null) return group.report(unavailable);
     const { store, opening } = this.#others.get(cell) ?? this.#connect(cell);
     if (opening === null) store.store(group);
     else void opening.then(() => store.store(group));

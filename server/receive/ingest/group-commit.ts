@@ -20,7 +20,7 @@ export type StoreOutcome =
 export interface QueuedGroup {
   rows: readonly EventRow[];
   /** Called once: after their commit, or with the reason why they were not stored. Must not throw. */
-  settle(outcome: StoreOutcome): void;
+  report(outcome: StoreOutcome): void;
 }
 
 export interface EventGroup extends QueuedGroup {
@@ -89,9 +89,9 @@ export class GroupCommit {
 
   /** Stores the rows in one commit. The last group may exceed the limit of the queue: otherwise one larger than it could never enter. */
   add(group: QueuedGroup): void {
-    if (!this.available) return group.settle(unavailable);
+    if (!this.available) return group.report(unavailable);
     if (this.#queued >= this.#limits.queueEventsMax)
-      return group.settle({ kind: 'queue_full', retryAfterSeconds: this.#drainSeconds });
+      return group.report({ kind: 'queue_full', retryAfterSeconds: this.#drainSeconds });
     this.#waiting.push(group);
     this.#queued += group.rows.length;
     this.#schedule();
@@ -107,10 +107,10 @@ export class GroupCommit {
     return this.#lanes.some(({ up }) => up);
   }
 
-  /** Settles all waiting requests with `unavailable`. */
+  /** Reports `unavailable` to all waiting requests. */
   clear(): void {
     this.#queued = 0;
-    settleAll(this.#waiting.splice(0), unavailable);
+    reportAll(this.#waiting.splice(0), unavailable);
   }
 
   /** Estimated seconds until the present queue is committed, at the rate of recent commits; at least 1. */
@@ -172,11 +172,11 @@ export class GroupCommit {
       this.#free.push(lane);
       this.#commitNext();
       // The next batch has been sent to Postgres when these answers are written.
-      return settleStored(batch, outcome.eventIds);
+      return reportStored(batch, outcome.eventIds);
     }
     // The other lane continues, because settling a failed batch on this one may take a while.
     this.#commitNext();
-    await this.#settle(lane, batch, outcome);
+    await this.#report(lane, batch, outcome);
     this.#free.push(lane);
     this.#commitNext();
   }
@@ -197,27 +197,27 @@ export class GroupCommit {
     return outcome;
   }
 
-  async #settle(lane: Lane, batch: readonly QueuedGroup[], outcome: CommitOutcome): Promise<void> {
-    if (outcome.kind === 'committed') return settleStored(batch, outcome.eventIds);
-    if (outcome.kind === 'refused') return this.#settleRefused(lane, batch, outcome.sqlState, outcome.message);
-    if (outcome.lookUp === null) return settleAll(batch, unavailable);
+  async #report(lane: Lane, batch: readonly QueuedGroup[], outcome: CommitOutcome): Promise<void> {
+    if (outcome.kind === 'committed') return reportStored(batch, outcome.eventIds);
+    if (outcome.kind === 'refused') return this.#reportRefused(lane, batch, outcome.sqlState, outcome.message);
+    if (outcome.lookUp === null) return reportAll(batch, unavailable);
     const found = await outcome.lookUp();
     this.#observer.inDoubt(found.length, found.filter((id) => id !== null).length);
     // Requests whose rows are all found are stored; senders of the others get 503 and retry.
-    settleStored(batch, found);
+    reportStored(batch, found);
   }
 
   /** One bad row fails the whole commit. Halves of the batch are retried until the request with the bad row is alone. */
-  async #settleRefused(lane: Lane, batch: readonly QueuedGroup[], sqlState: string, message: string): Promise<void> {
+  async #reportRefused(lane: Lane, batch: readonly QueuedGroup[], sqlState: string, message: string): Promise<void> {
     const isFaultOfData = sqlStateKind(sqlState) === 'data';
     if (isFaultOfData && batch.length > 1) {
       const middle = Math.ceil(batch.length / 2);
       for (const half of [batch.slice(0, middle), batch.slice(middle)])
-        await this.#settle(lane, half, await this.#commit(lane, half));
+        await this.#report(lane, half, await this.#commit(lane, half));
       return;
     }
     this.#observer.refused(rowsOf(batch), sqlState, message);
-    settleAll(batch, isFaultOfData ? refused : unavailable);
+    reportAll(batch, isFaultOfData ? refused : unavailable);
   }
 }
 
@@ -227,17 +227,17 @@ function rowsOf(batch: readonly QueuedGroup[]): EventRow[] {
   return all;
 }
 
-function settleAll(batch: readonly QueuedGroup[], outcome: StoreOutcome): void {
-  for (const group of batch) group.settle(outcome);
+function reportAll(batch: readonly QueuedGroup[], outcome: StoreOutcome): void {
+  for (const group of batch) group.report(outcome);
 }
 
 /** @param eventIds see CommitOutcome. */
-function settleStored(batch: readonly QueuedGroup[], eventIds: readonly (string | null)[] | undefined): void {
-  if (eventIds === undefined) return settleAll(batch, stored);
+function reportStored(batch: readonly QueuedGroup[], eventIds: readonly (string | null)[] | undefined): void {
+  if (eventIds === undefined) return reportAll(batch, stored);
   let at = 0;
   for (const group of batch) {
     const { length } = group.rows;
-    group.settle(storedAs(group.rows, eventIds.slice(at, at + length)));
+    group.report(storedAs(group.rows, eventIds.slice(at, at + length)));
     at += length;
   }
 }

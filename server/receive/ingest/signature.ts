@@ -103,7 +103,7 @@ class PendingCheck implements VerifyTask {
     return this.#request.signed;
   }
 
-  settleVerdict(verdict: Verdict): void {
+  takeVerdict(verdict: Verdict): void {
     if (verdict.kind === 'mismatch' && this.others === noTexts && this.#triesOtherUrls()) return;
     this.#request.signatureChecked(this.conclude(verdict));
   }

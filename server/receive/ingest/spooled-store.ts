@@ -40,15 +40,15 @@ export class SpooledStore {
   /** Like EventStore.store. A spooled event may turn out to be a duplicate later, when it is drained. */
   store(group: EventGroup): void {
     const { rows, cell } = group;
-    const settle = (outcome: StoreOutcome) => {
-      if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.settle(outcome);
+    const report = (outcome: StoreOutcome) => {
+      if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.report(outcome);
       this.#spool(cell).commits.add({
         rows,
         // Report the failure of the commit: the full spool is not its cause.
-        settle: (spooled) => group.settle(spooled.kind === 'stored' ? spooled : outcome),
+        report: (spooled) => group.report(spooled.kind === 'stored' ? spooled : outcome),
       });
     };
-    this.#parts.events.store({ rows, cell, settle });
+    this.#parts.events.store({ rows, cell, report });
   }
 
   /** Those of one cell, limited by QUEUE_EVENTS_MAX. */

@@ -60,7 +60,7 @@ class SingleEvent implements EventGroup {
     this.#request = request;
   }
 
-  settle(outcome: StoreOutcome): void {
+  report(outcome: StoreOutcome): void {
     try {
       this.#respond(outcome);
       this.#request.end();

@@ -18,7 +18,7 @@ export interface VerifyTask {
   /** The same object for all requests of a webhook, so that a batch holds it once. */
   readonly keyring: Keyring;
   /** Called once, in a later turn. Must not throw. */
-  settleVerdict(verdict: Verdict): void;
+  takeVerdict(verdict: Verdict): void;
 }
 
 /** Requests that are verified together. */

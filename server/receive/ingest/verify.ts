@@ -119,7 +119,7 @@ export class Verifier {
     const thread = new VerifyThread(this.#pool, {
       verified: (batch, verdicts) => {
         this.#dispatch();
-        for (let i = 0; i < verdicts.length; i++) batch.tasks[i]!.settleVerdict(verdictOf(verdicts[i]!));
+        for (let i = 0; i < verdicts.length; i++) batch.tasks[i]!.takeVerdict(verdictOf(verdicts[i]!));
       },
       ended: (error) => {
         this.#threads[index] = null;
@@ -143,7 +143,7 @@ export class Verifier {
     const isLast = ++failed.failures >= BATCH_FAILURES_MAX;
     const rest = isLast ? this.#retries.filter((retry) => retry.failed === failed) : [];
     if (isLast) this.#retries = this.#retries.filter((retry) => retry.failed !== failed);
-    for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.settleVerdict(unavailable);
+    for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.takeVerdict(unavailable);
   }
 
   /** After a stall of the event loop, timers run before the verdicts that have arrived are read: they are read first (setImmediate). */

@@ -18,8 +18,8 @@ import {
   LOG_TAIL_BYTES,
   NAME,
   type Server,
-  settledState,
   startServer,
+  steadyState,
   stopServer,
 } from './server.ts';
 import { writtenConnections } from './settings.ts';
@@ -109,7 +109,7 @@ async function startUnlessRunning(
   server: Server,
   { maxConnections, joinSmaller = false, log }: Options,
 ): Promise<boolean> {
-  const state = await settledState(server);
+  const state = await steadyState(server);
   if (state.kind === 'ready') {
     if (joinSmaller || state.maxConnections === null || state.maxConnections >= maxConnections) return false;
     const onlyUser = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);

@@ -69,7 +69,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
     const failure = await startOnce(server, until);
     if (failure === null) return;
     // A server started by a process that was killed at that moment may have come up first.
-    if ((await settledState(server)).kind === 'ready') return;
+    if ((await steadyState(server)).kind === 'ready') return;
     // Sessions of a killed server exit within moments; until then their shared memory blocks a new server.
     if (failure.includes('No space left on device'))
       throw new EmbeddedPostgresError(
@@ -119,7 +119,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
 }
 
 /** Waits while a running server is busy. Resolves with the first other state. Throws EmbeddedPostgresError on timeout. */
-export async function settledState(server: Server): Promise<Exclude<EmbeddedState, { kind: 'busy' }>> {
+export async function steadyState(server: Server): Promise<Exclude<EmbeddedState, { kind: 'busy' }>> {
   const until = Date.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     const state = await probeServer(server);

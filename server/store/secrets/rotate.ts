@@ -51,9 +51,9 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
   const counts = {} as KeyRotation['counts'];
   let previous_key_in_use = false;
   for (const name of Object.keys(sealedTables) as TableName[]) {
-    const { settled, ...count } = await rotateTable(database, keys, name);
+    const { isDone, ...count } = await rotateTable(database, keys, name);
     counts[name] = count;
-    previous_key_in_use ||= !settled;
+    previous_key_in_use ||= !isDone;
   }
   const names = { current_key: current!.toString('hex'), previous_key: previous?.toString('hex') ?? null };
   await database.transaction((query) =>
@@ -87,12 +87,12 @@ export function recordCurrentKey(
   });
 }
 
-/** `settled`: the last pass found no row under the previous key. */
+/** `isDone`: the last pass found no row under the previous key. */
 async function rotateTable(
   database: Database,
   keys: SecretsKeys,
   name: TableName,
-): Promise<RotationCount & { settled: boolean }> {
+): Promise<RotationCount & { isDone: boolean }> {
   let already: number | null = null;
   let reencrypted = 0;
   for (let pass = 1; ; pass++) {
@@ -102,7 +102,7 @@ async function rotateTable(
     if (found.previous > 0 && pass < PASSES_MAX) continue;
     const stored = found.current + found.previous + found.unreadable;
     const { unreadable, previous } = found;
-    return { stored, reencrypted, already_current: already, unreadable, settled: previous === 0 };
+    return { stored, reencrypted, already_current: already, unreadable, isDone: previous === 0 };
   }
 }
 

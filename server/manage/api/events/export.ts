@@ -86,13 +86,13 @@ export async function sendParts(
 function isWritable(answer: StreamAnswer, gone: AbortSignal, stalledMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), stalledMs);
-    const settle = (writable: boolean) => {
+    const end = (writable: boolean) => {
       clearTimeout(timer);
       resolve(writable);
     };
-    gone.addEventListener('abort', () => settle(false), { once: true });
-    answer.whenWritable(() => settle(true));
-    if (gone.aborted) settle(false);
+    gone.addEventListener('abort', () => end(false), { once: true });
+    answer.whenWritable(() => end(true));
+    if (gone.aborted) end(false);
   });
 }
 

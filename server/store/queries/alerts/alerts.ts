@@ -208,7 +208,7 @@ interface AttemptResult {
 }
 
 /** Records the result of an attempt, unless a later one has begun. */
-export async function settleRequest(
+export async function endRequest(
   { query }: Queries,
   { id, attempts }: ClaimedRequest,
   { state, status, error, retrySeconds }: AttemptResult,
