@@ -39,3 +39,14 @@ export const auditEntrySchema = z
     hash: z.string().describe("SHA-256 of the previous entry's hash and this entry, in hex"),
   })
   .meta({ id: 'AuditEntry' });
+
+export const auditVerdictSchema = z.object({
+  intact: z.boolean().describe('true: no entry was changed or removed'),
+  entries: z.int().describe('number of verified entries'),
+  head: z
+    .object({ number: z.int().describe('number of the entry'), hash: z.string().describe('hash of the entry, in hex') })
+    .nullable()
+    .describe('the last verified entry; store it outside the database'),
+  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or misplaced'),
+  reason: z.string().optional().describe('what is wrong with that entry'),
+});

@@ -80,7 +80,7 @@ export const rejectionDetailSchema = rejectionSchema.extend({
 
 export const recheckSchema = z.object({ verified, reason: rejectionReason, hint });
 
-const rejectionGroupSchema = z
+export const rejectionGroupSchema = z
   .object({
     webhook_id: idOf('webhook'),
     webhook_name: nameOf('webhook'),

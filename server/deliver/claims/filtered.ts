@@ -8,6 +8,7 @@
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { type Verdict, verdicts } from '../../model/filters/evaluate.ts';
 import type { Database } from '../../store/connect/pool.ts';
+import type { FilterFailures } from '../../store/queries/agents/filters.ts';
 import { type Candidate, endFiltered, readCandidates } from '../../store/queries/claims/candidates.ts';
 import type { ClaimResult } from '../../store/queries/claims/claim.ts';
 import { EACH_MIN } from '../../store/queries/claims/next.ts';
@@ -27,14 +28,7 @@ const CLAIM_MS = 1_000;
 const SUSPENDED = 'it is suspended: it took too long on other events';
 
 /** A filter gave no verdict on some events of a webhook: they are delivered. */
-export interface FilterFailed {
-  webhookId: string;
-  filter: string;
-  events: number;
-  /** Number of them on which the filter took too long or ended its thread. */
-  slow: number;
-  /** Reason of the last failure. */
-  reason: string;
+export interface FilterFailed extends Omit<FilterFailures, 'agentId'> {
   /** True when the filter does not compile. */
   broken: boolean;
 }

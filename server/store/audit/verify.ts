@@ -1,17 +1,10 @@
 /** Verifies the audit log: recomputes every hash from the first entry and reports where a row was changed outside Weir. */
+import type { z } from 'zod';
+import type { auditVerdictSchema } from '../../model/audit.ts';
 import type { Database } from '../connect/pool.ts';
 import { chainHash, NO_HASH } from './record.ts';
 
-interface AuditVerdict {
-  intact: boolean;
-  /** Number of the last valid entry. */
-  entries: number;
-  /** The last valid entry; its hash covers all entries up to it. Null: no valid entry. */
-  head: { number: number; hash: string } | null;
-  /** Number of the first entry that is missing, changed, or not the successor of the previous one. */
-  first_broken?: number;
-  reason?: string;
-}
+type AuditVerdict = z.output<typeof auditVerdictSchema>;
 
 const PAGE_ENTRIES = 500;
 

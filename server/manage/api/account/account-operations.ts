@@ -1,9 +1,9 @@
 /** /api/v1/account: the requesting user, their sessions and their password. */
 import { z } from 'zod';
 import { invalid, problem } from '../../../base/http/problem.ts';
-import { email, enteredPassword, idOf, nameOf, recordId } from '../../../model/fields.ts';
+import { enteredPassword, recordId } from '../../../model/fields.ts';
 import { passwordProblem } from '../../../model/passwords/rules.ts';
-import { roles, userSessionSchema } from '../../../model/users.ts';
+import { roles, userSchema, userSessionSchema } from '../../../model/users.ts';
 import { record } from '../../../store/audit/record.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../../store/queries/users/sessions.ts';
 import type { Csrf } from '../../auth/csrf.ts';
@@ -14,10 +14,7 @@ import { changePassword } from '../../auth/step-up.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
-const accountSchema = z.object({
-  id: idOf('user'),
-  email,
-  name: nameOf('user'),
+const accountSchema = userSchema.pick({ id: true, email: true, name: true }).extend({
   role: z.enum(roles).describe('role of this request: that of the user, or of the token if that is lower'),
   csrf_token: z
     .string()

@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { invalid, problem } from '../../../base/http/problem.ts';
-import { email, emailText, enteredPassword, idOf, nameOf, optionalNameText } from '../../../model/fields.ts';
+import { emailText, enteredPassword, optionalNameText } from '../../../model/fields.ts';
 import { passwordProblem } from '../../../model/passwords/rules.ts';
-import { roles } from '../../../model/users.ts';
+import { userSchema } from '../../../model/users.ts';
 import { record } from '../../../store/audit/record.ts';
 import { deleteSession } from '../../../store/queries/users/sessions.ts';
 import type { Csrf } from '../../auth/csrf.ts';
@@ -37,14 +37,7 @@ const invitationInput = z.strictObject({
 });
 
 const signedInSchema = z.object({
-  user: z
-    .object({
-      id: idOf('user'),
-      email,
-      name: nameOf('user'),
-      role: z.enum(roles).describe('what the user may do'),
-    })
-    .describe('the signed-in user'),
+  user: userSchema.pick({ id: true, email: true, name: true, role: true }).describe('the signed-in user'),
   csrf_token: z.string().describe('send it with every change as X-CSRF-Token'),
 });
 

@@ -1,6 +1,6 @@
 /** /api/v1/audit: the audit log, for administrators. */
 import { z } from 'zod';
-import { auditEntrySchema } from '../../../model/audit.ts';
+import { auditEntrySchema, auditVerdictSchema } from '../../../model/audit.ts';
 import { instant } from '../../../model/fields.ts';
 import { verifyAudit } from '../../../store/audit/verify.ts';
 import type { Database } from '../../../store/connect/pool.ts';
@@ -42,17 +42,6 @@ const auditHash = z
   .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
   .toLowerCase();
 
-const verdictSchema = z.object({
-  intact: z.boolean().describe('true: no entry was changed or removed'),
-  entries: z.int().describe('number of verified entries'),
-  head: z
-    .object({ number: z.int().describe('number of the entry'), hash: z.string().describe('hash of the entry, in hex') })
-    .nullable()
-    .describe('the last verified entry; store it outside the database'),
-  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or misplaced'),
-  reason: z.string().optional().describe('what is wrong with that entry'),
-});
-
 /** Entries per export, about 1 KB each. */
 const EXPORTED_MAX = 10_000;
 const EXPORT_TYPE = 'application/x-ndjson';
@@ -87,7 +76,7 @@ export function auditOperations(database: Database) {
           .optional()
           .describe('hash of an entry that the chain must contain, e.g. of an audit_head in the log'),
       }),
-      answers: { 200: verdictSchema },
+      answers: { 200: auditVerdictSchema },
       handle: async ({ query }) => done(200, await verifyAudit(database, query.head ?? null)),
     }),
   };

@@ -91,6 +91,7 @@ export interface FilterFailures {
   events: number;
   /** Number of them on which the filter took too long or ended its thread. */
   slow: number;
+  /** Reason of the last failure. */
   reason: string;
 }
 

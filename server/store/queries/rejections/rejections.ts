@@ -1,7 +1,7 @@
 /** Rejections as users read, group, check and accept them. */
 import type { z } from 'zod';
 import type { Order } from '../../../model/order-by.ts';
-import { rejectionSchema } from '../../../model/rejections.ts';
+import { type rejectionGroupSchema, rejectionSchema } from '../../../model/rejections.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
@@ -134,18 +134,8 @@ export function readKeyringRows(query: Query, webhookIds: readonly string[], oth
 }
 
 /** Rejections of one webhook with the same reason and header, which one fix may concern. */
-interface GroupRow {
-  webhook_id: string;
-  webhook_name: string;
-  reason: RejectionReason;
-  header: string | null;
-  rejections: number;
-  sources: number;
-  /** Verified by a re-check and not accepted yet. */
-  acceptable: number;
-  first_received_at: string;
-  last_received_at: string;
-  /** The newest, at most GROUP_SHOWN_MAX. */
+interface GroupRow extends Omit<z.output<typeof rejectionGroupSchema>, 'newest'> {
+  /** Ids of the newest, at most GROUP_SHOWN_MAX. */
   newest: string[];
 }
 

@@ -1,4 +1,5 @@
 /** Bounded stores of requests that were refused: the ring of rejections, with what checks them again, and samples of all others. */
+import type { WebhookRequest } from '../../../model/history.ts';
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
@@ -153,13 +154,8 @@ export async function storeRequestSamples({ query }: Queries, samples: readonly 
   });
 }
 
-export interface RequestSampleRow {
-  id: string;
-  at: string;
-  status: number;
+interface RequestSampleRow extends Pick<WebhookRequest, 'id' | 'at' | 'status' | 'client' | 'bytes'> {
   reason: string;
-  client: string;
-  bytes: number | null;
   event_id: string | null;
 }
 

@@ -58,16 +58,11 @@ export async function findUser(
   return row;
 }
 
-interface NewUser {
-  id: string;
-  email: string;
-  name: string;
-  role: Role;
-  passwordHash: string | null;
-}
-
 /** Returns false when the email is taken. */
-export async function insertUser(query: Query, { id, email, name, role, passwordHash }: NewUser): Promise<boolean> {
+export async function insertUser(
+  query: Query,
+  { id, email, name, role, passwordHash }: ActiveUser & { passwordHash: string | null },
+): Promise<boolean> {
   const rows = await query({
     text: `insert into users (id, email, name, role, password_hash) values ($1, $2, $3, $4, $5)
            on conflict ((lower(email))) do nothing returning 1`,

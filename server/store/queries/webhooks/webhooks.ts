@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { webhookActivitySchema } from '../../../model/history.ts';
 import type { Order } from '../../../model/order-by.ts';
 import type { Answer, RefusedStatus } from '../../../model/signatures/answer.ts';
-import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
+import type { SchemeSettings } from '../../../model/signatures/presets.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
@@ -154,17 +154,12 @@ export async function deleteWebhook(query: Query, id: string): Promise<void> {
 }
 
 /** A webhook with its sealed secrets, current first; an expired previous secret is omitted. */
-export interface WebhookRow {
+export interface WebhookRow extends SchemeSettings {
   id: string;
   cell: number;
   enabled: boolean;
-  signatureScheme: string;
-  schemeDefinition: SchemeDefinition | null;
-  toleranceSeconds: number | null;
-  publicKey: string | null;
   /** Sealed. */
   verifyToken: Buffer | null;
-  signatureHeader: string | null;
   dedupeHeader: string | null;
   eventTypeFrom: string | null;
   answer: Answer | null;
