@@ -145,6 +145,12 @@ export async function addAgent(app: TestApp, webhooks: readonly TestWebhook[] = 
   return new TestAgent(app.url, agent, await signIn(app, agent.credential));
 }
 
+/** A new webhook, and an agent that is subscribed to it. */
+export async function subscribed(app: TestApp): Promise<{ webhook: TestWebhook; agent: TestAgent }> {
+  const webhook = await app.addWebhook();
+  return { webhook, agent: await addAgent(app, [webhook]) };
+}
+
 /** Opens a session for a credential. */
 export async function signIn({ url }: { url: string }, credential: string): Promise<string> {
   const { status, body } = await request(`${url}/api/v1/agent/session`, credential, {});

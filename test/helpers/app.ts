@@ -156,14 +156,17 @@ async function start(
       const { id } = made(await webhooks.add(newWebhook({ ...rest, secret })));
       return { id, url: `${url}/in/${id}`, path: `/in/${id}`, secret };
     },
-    async metric(name) {
-      const families = (await app.metrics()) as { name: string; values: { value: number }[] }[];
-      const family = families.find((candidate) => candidate.name === name);
-      if (family === undefined) throw new Error(`there is no metric ${name}`);
-      return family.values.reduce((sum, { value }) => sum + value, 0);
-    },
+    metric: (name) => metricOf(app, name),
     stop: () => undo.run(),
   };
+}
+
+/** Value of a gauge, or a counter's sum over its labels. */
+export async function metricOf({ metrics }: Pick<App, 'metrics'>, name: string): Promise<number> {
+  const families = (await metrics()) as { name: string; values: { value: number }[] }[];
+  const family = families.find((candidate) => candidate.name === name);
+  if (family === undefined) throw new Error(`there is no metric ${name}`);
+  return family.values.reduce((sum, { value }) => sum + value, 0);
 }
 
 /** Relays changes as the primary does. Resolves when it listens. */

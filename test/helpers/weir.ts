@@ -10,7 +10,7 @@ import { readSettings } from '../../server/base/settings/read.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
 import { type DatabasePool, openDatabase } from '../../server/store/connect/pool.ts';
 import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
-import { type Overrides, PATIENT } from './app.ts';
+import { type Overrides, PATIENT, type TestApp } from './app.ts';
 import type { Machine } from './namespaces.ts';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
@@ -232,6 +232,12 @@ export async function startWeir(
       await rm(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** What the helpers of people and agents need of an app. */
+export function asApp({ database, conninfo, port }: Pick<Weir, 'database' | 'conninfo' | 'port'>): TestApp {
+  const url = `http://127.0.0.1:${port}`;
+  return { database, conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
 }
 
 /** A process that has exited since is ignored. */

@@ -11,7 +11,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { release } from '../../../server/base/files/build.ts';
 import { ClientPackage } from '../../../server/base/http/client-package.ts';
 import { Agent } from '../../../server/deliver/client/index.ts';
-import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
+import { addAgent, send, startAgentApp, subscribed } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -44,8 +44,7 @@ test('the pages of a webhook and of an agent show commands that run it', async (
   const { install, command } = new ClientPackage('http://127.0.0.1:8080', join(import.meta.dirname, '../../../dist'));
   expect(command).toBe(`npx ${install!.address}`);
   const { cookie } = await addPerson(app, 'operator');
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const show = async (path: string) => (await get(path, { headers: { cookie } })).text();
   expect(await show(`/webhooks/${webhook.id}`)).toContain(`${command} \\\n  listen http://127.0.0.1:8080`);
   expect(await show(`/agents/${agent.id}`)).toContain(`${command} \\\n  consume http://127.0.0.1:8080`);
@@ -143,8 +142,7 @@ export async function work(): Promise<void> {
 test('an agent installs it from the server, and its library and its command line work', async () => {
   await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
   await run('npm', ['install', ...offline, `${app.url}${await currentPath()}`], { cwd: folder });
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await send(webhook, '{"order":17}');
   await writeFile(
     join(folder, 'agent.js'),

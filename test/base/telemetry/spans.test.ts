@@ -14,7 +14,7 @@ import { Spans } from '../../../server/base/telemetry/spans.ts';
 import { environmentOf } from '../../../server/cli/consume/exec.ts';
 import { Agent } from '../../../server/deliver/client/index.ts';
 import { uuidBytes } from '../../../server/store/ids.ts';
-import { addAgent, startAgentApp } from '../../helpers/agents.ts';
+import { addAgent, startAgentApp, subscribed } from '../../helpers/agents.ts';
 import type { Overrides, TestApp, TestWebhook } from '../../helpers/app.ts';
 import { startCollector } from '../../helpers/collector.ts';
 import { signedRequest } from '../../helpers/requests.ts';
@@ -123,8 +123,7 @@ test('an event is one trace from its sender to the work of an agent, and its com
 
 test("without a sender's trace the id of the event is that of its trace, in the log, the delivery and a command of an agent", async () => {
   const { app, ended } = await tracing({ OTEL_TRACES_SAMPLER: 'traceidratio' });
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const { id, requestId } = await post(webhook);
   const traceId = id.replaceAll('-', '');
   expect(await lineOf(app, requestId)).toMatchObject({ trace_id: traceId });

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
 import { traceparentOf } from '../../../server/base/telemetry/trace.ts';
 import { environmentOf } from '../../../server/cli/consume/exec.ts';
-import { addAgent, startAgentApp } from '../../helpers/agents.ts';
+import { startAgentApp, subscribed } from '../../helpers/agents.ts';
 import { weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
@@ -37,8 +37,7 @@ test.each([
   ['that the sender chose', { 'X-Request-Id': 'order-4711' }],
   ['that Weir chose', {}],
 ])('a request is found everywhere by the id %s', async (_, given) => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const viewer = await addPerson(app, 'viewer');
   const trace = { traceparent: TRACE, tracestate: 'vendor=1', baggage: 'tenant=7,user=ada' };
   const { requestId, id } = await post(webhook.url, webhook.secret!, { ...given, ...trace });
@@ -101,8 +100,7 @@ describe('a traceparent', () => {
     ['that is malformed is stored as it came, and', { traceparent: 'none at all', tracestate: 'a=1' }],
     ['that is absent is', {}],
   ])('%s neither logged nor passed to a command', async (_, given) => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
+    const { webhook, agent } = await subscribed(app);
     const { requestId } = await post(webhook.url, webhook.secret!, given);
     expect(await lineOf(requestId)).not.toHaveProperty('traceparent');
     const delivery = await agent.claimOne();

@@ -1,6 +1,15 @@
 /** What an agent sees of itself, while it is paused, and after the end of a subscription. */
 import { expect, test } from 'vitest';
-import { addAgent, agentsOf, letPass, request, send, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
+import {
+  addAgent,
+  agentsOf,
+  letPass,
+  request,
+  send,
+  startAgentApp,
+  startSecondApp,
+  subscribed,
+} from '../../helpers/agents.ts';
 import { weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -11,8 +20,7 @@ const second = shared(() => startSecondApp(app));
 const operator = shared(() => addPerson(app, 'operator'));
 
 test('GET /api/v1/agent/me counts pending deliveries and returns the age of the oldest', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const me = async () => (await request(`${app.url}/api/v1/agent/me`, agent.token)).body;
   expect(await me()).toMatchObject({ id: agent.id, pending: 0, oldest_pending_seconds: null });
   await send(webhook);
@@ -41,8 +49,7 @@ test('GET /api/v1/agent/me says which webhooks the agent is subscribed to, and w
 });
 
 test('a paused agent gets nothing at any process, settles what it has, and continues once it is resumed', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const path = `/api/v1/agents/${agent.id}`;
   await send(webhook);
   const held = await agent.claimOne();
@@ -72,8 +79,7 @@ test('a paused agent gets nothing at any process, settles what it has, and conti
 });
 
 test('a paused agent does not have the condition pending, and has the condition paused after a day', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const kinds = async () => {
     const { items } = (await operator.api('GET', '/api/v1/issues?state=open')).body;
     return items
@@ -99,8 +105,7 @@ test.each([
     (_: string, webhookId: string) => app.webhooks.update(webhookId, { agent_ids: [] }),
   ],
 ])('unsubscribed %s: pending deliveries stay claimable, new events are not delivered', async (_, unsubscribe) => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const waiting = [await send(webhook), await send(webhook)];
   const leased = await agent.claimOne();
   await unsubscribe(agent.id, webhook.id);
@@ -112,8 +117,7 @@ test.each([
 });
 
 test('waiting deliveries are still judged by the filter, and a later subscription has its own filter', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const agents = agentsOf(app);
   const sendBoth = async () => [await send(webhook, '{"ok":true}'), await send(webhook, '{"ok":false}')];
   const claimed = async () => (await agent.claim()).map(({ event }) => event.id);

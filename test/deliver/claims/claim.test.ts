@@ -1,21 +1,25 @@
 /** Responses and order of claims, and expired leases. */
 
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import type { Query } from '../../../server/store/connect/pool.ts';
 import { claimDeliveries } from '../../../server/store/queries/claims/claim.ts';
-import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import {
+  addAgent,
+  letPass,
+  send,
+  startAgentApp,
+  storeEvents,
+  subscribed,
+  type TestAgent,
+} from '../../helpers/agents.ts';
 import { orderOf } from '../../helpers/claims.ts';
 import { signatureOf, signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 }));
 
 /** An agent with 105 webhooks. @returns their ids in order */
 async function addAgentOfMany() {
@@ -41,8 +45,7 @@ const unlockedOf = (agent: TestAgent) =>
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
 test('the lines of a batch are delivered in order, in one claim and in several', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   for (const max of [1000, 7]) {
     const body = Array.from({ length: 200 }, (_, line) => `{"line":${line}}`).join('\n');
     expect((await fetch(`${webhook.url}/batch`, signedRequest({ secret: webhook.secret, body }))).status).toBe(202);
@@ -117,8 +120,7 @@ describe('a delivery', () => {
     ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), 'body_base64'],
     ['all bytes there are', Buffer.from(Array.from({ length: 256 }, (_, i) => i)), 'body_base64'],
   ])('contains its body unchanged: %s', async (_what, body, member) => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
+    const { webhook, agent } = await subscribed(app);
     await send(webhook, body);
     const { event } = await agent.claimOne();
     expect(Object.keys(event).filter((key) => key.startsWith('body'))).toEqual([member]);
@@ -135,8 +137,7 @@ describe('a delivery', () => {
 
 describe('the order', () => {
   test('is oldest first', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
+    const { webhook, agent } = await subscribed(app);
     const ids: string[] = [];
     for (let i = 0; i < 12; i++) {
       // The order of events of one millisecond is open.
@@ -147,24 +148,21 @@ describe('the order', () => {
     expect(eventIds(await agent.claim())).toEqual(ids.slice(5));
   });
 
-  test('spans days', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
-    const stored = [];
-    for (const days of [-1, 0, 1])
-      stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+  test('spans days, in one claim and in several', async () => {
+    const { webhook, agent } = await subscribed(app);
+    const storeDays = async () => {
+      const stored = [];
+      for (const days of [-1, 0, 1])
+        stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+      return stored;
+    };
+    const stored = await storeDays();
     expect(eventIds(await agent.claim({ max: 2 }))).toEqual(stored.slice(0, 2));
     expect(eventIds(await agent.claim({ wait_seconds: 5 }))).toEqual(stored.slice(2));
-  });
-
-  test('has the events of other days than the claim before', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
-    const stored = [];
-    for (const days of [-1, 0, 1])
-      stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+    // The events of other days than those of the claim before.
+    const later = await storeDays();
     const claimed = [await agent.claimOne(), await agent.claimOne(), await agent.claimOne()];
-    expect(eventIds(claimed)).toEqual(stored);
+    expect(eventIds(claimed)).toEqual(later);
     expect(claimed.map(({ event }) => event.body)).toEqual(Array(3).fill(expect.any(String)));
   });
 
@@ -292,8 +290,7 @@ describe('the order', () => {
   });
 
   test('returns to a delivery after others that wait longer', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
+    const { webhook, agent } = await subscribed(app);
     const first = await send(webhook);
     const { receipt } = await agent.claimOne();
     const second = await send(webhook);
@@ -303,24 +300,21 @@ describe('the order', () => {
   });
 });
 
-describe('webhook_ids', () => {
-  test('filters; an unsubscribed webhook gives nothing', async () => {
-    const [a, b, foreign] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
-    const agent = await addAgent(app, [a, b]);
-    await addAgent(app, [foreign]);
-    const [ofA, ofB] = [await send(a), await send(b)];
-    await send(foreign);
-    expect(await agent.claim({ webhook_ids: [foreign.id] })).toEqual([]);
-    expect(await agent.claim({ webhook_ids: [] })).toEqual([]);
-    expect(eventIds(await agent.claim({ webhook_ids: [b.id.toUpperCase(), foreign.id] }))).toEqual([ofB]);
-    expect(eventIds(await agent.claim())).toEqual([ofA]);
-  });
+test('webhook_ids filters; an unsubscribed webhook gives nothing', async () => {
+  const [a, b, foreign] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+  const agent = await addAgent(app, [a, b]);
+  await addAgent(app, [foreign]);
+  const [ofA, ofB] = [await send(a), await send(b)];
+  await send(foreign);
+  expect(await agent.claim({ webhook_ids: [foreign.id] })).toEqual([]);
+  expect(await agent.claim({ webhook_ids: [] })).toEqual([]);
+  expect(eventIds(await agent.claim({ webhook_ids: [b.id.toUpperCase(), foreign.id] }))).toEqual([ofB]);
+  expect(eventIds(await agent.claim())).toEqual([ofA]);
 });
 
 describe('an expired lease', () => {
   test('can be claimed again and counts as an attempt', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
+    const { webhook, agent } = await subscribed(app);
     await send(webhook);
     const first = await agent.claimOne({ lease_seconds: 60 });
     expect(await agent.claim()).toEqual([]);
@@ -332,30 +326,8 @@ describe('an expired lease', () => {
     expect(second.receipt).not.toBe(first.receipt);
   });
 
-  test('without attempts left creates one dead letter', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
-    await send(webhook);
-    const { id } = await agent.claimOne();
-    for (let attempt = 2; attempt <= 3; attempt++) {
-      await letPass(app.database, 3600);
-      expect((await agent.claimOne()).attempt).toBe(attempt);
-    }
-    await letPass(app.database, 3600);
-    expect(await agent.claim()).toEqual([]);
-    expect(await rowOf(app.database, id)).toMatchObject({
-      state: 'dead',
-      attempts: 3,
-      finished: true,
-      reason: expect.any(String),
-    });
-    await letPass(app.database, 3600);
-    expect(await agent.claim()).toEqual([]);
-  });
-
   test('without attempts left does not hide claimable deliveries behind it', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
+    const { webhook, agent } = await subscribed(app);
     await storeEvents(app.database, webhook.id, 5);
     await agent.claim();
     const text = `update deliveries set attempts = 3, available_at = now() - interval '1 hour' where agent_id = $1`;

@@ -1,6 +1,6 @@
 /** An event and its deliveries are committed together, or not at all. */
 import { expect, test } from 'vitest';
-import { addAgent, agentsOf, send, startAgentApp } from '../../helpers/agents.ts';
+import { addAgent, agentsOf, send, startAgentApp, subscribed } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -78,8 +78,7 @@ test('a subscription applies to every later event, under a load of COPYs that be
 });
 
 test('a revoked agent gets no new deliveries; existing ones are kept', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await send(webhook);
   await agentsOf(app).revoke(agent.id);
   await send(webhook);

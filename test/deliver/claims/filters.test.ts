@@ -1,40 +1,32 @@
 /** Claims of agents whose subscriptions have filters. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   addAgent,
   agentsOf,
   letPass,
   rowOf,
-  type SecondApp,
   send,
   startAgentApp,
   startSecondApp,
   storeEvents,
+  subscribed,
   type TestAgent,
 } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-let other: SecondApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  [other, operator] = await Promise.all([startSecondApp(app), addPerson(app, 'operator')]);
-});
-afterAll(async () => {
-  await other.stop();
-  await app.stop();
-});
+const app = shared(startAgentApp);
+const other = shared(() => startSecondApp(app));
+const operator = shared(() => addPerson(app, 'operator'));
 
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
 async function agentWith(filter: string | null): Promise<{ webhook: TestWebhook; agent: TestAgent }> {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter }));
   return { webhook, agent };
 }

@@ -12,15 +12,14 @@ import {
 } from '../../../server/store/queries/deliveries/actions.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { HISTORY_MAX, readAttempts } from '../../../server/store/queries/deliveries/history.ts';
-import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import { agentsOf, letPass, rowOf, send, startAgentApp, subscribed, type TestAgent } from '../../helpers/agents.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const ATTEMPTS_MAX = 2;
 const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX }));
 
 async function agentWithEvent(): Promise<TestAgent> {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await send(webhook);
   return agent;
 }
@@ -119,6 +118,8 @@ describe('an attempt', () => {
     const id = await expire();
     expect(await agent.claim()).toEqual([]);
     expect(await outcomes(id)).toEqual(['expired', 'expired']);
+    const reason = 'the last lease expired without an acknowledgement';
+    expect(await rowOf(app.database, id)).toMatchObject({ state: 'dead', attempts: 2, finished: true, reason });
     await replayDelivery(app.database, id);
     await expire();
     await expire();

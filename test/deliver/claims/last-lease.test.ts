@@ -1,7 +1,7 @@
 /** Last leases that expire while no agent claims: maintenance turns them into dead letters. */
 import { expect, test } from 'vitest';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
-import { addAgent, letPass, rowOf, startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import { letPass, rowOf, startAgentApp, storeEvents, subscribed } from '../../helpers/agents.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const ATTEMPTS_MAX = 2;
@@ -9,8 +9,7 @@ const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX }))
 
 /** Deliveries under their last lease. */
 async function withLastLease(count: number) {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await storeEvents(app.database, webhook.id, count);
   const claimAll = async () => {
     const first = await agent.claim();

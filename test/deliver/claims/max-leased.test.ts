@@ -10,6 +10,7 @@ import {
   storeEvents,
   type TestAgent,
 } from '../../helpers/agents.ts';
+import { metricOf } from '../../helpers/app.ts';
 import { holdTimers } from '../../helpers/clock.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -35,14 +36,8 @@ async function limitedAgent(max: number | null, deliveries: number): Promise<Tes
 
 const receiptsOf = (deliveries: { receipt: string }[]) => deliveries.map(({ receipt }) => receipt);
 
-async function waiting(): Promise<number> {
-  let sum = 0;
-  for (const { metrics } of [app.app, second.app]) {
-    const families = (await metrics()) as unknown as { name: string; values: { value: number }[] }[];
-    sum += families.find(({ name }) => name === 'weir_claims_waiting')!.values[0]!.value;
-  }
-  return sum;
-}
+const waiting = async () =>
+  (await metricOf(app.app, 'weir_claims_waiting')) + (await metricOf(second.app, 'weir_claims_waiting'));
 
 test('a claim behind another one leases nothing after its client has disconnected', async () => {
   const agent = await limitedAgent(10, 2);

@@ -1,6 +1,6 @@
 /** Order by key under concurrency: whatever happens to the consumers, each key is delivered one event at a time, in the order of its commits. */
 import { expect, test } from 'vitest';
-import { addAgent, agentsOf, send, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
+import { agentsOf, send, startAgentApp, startSecondApp, subscribed } from '../../helpers/agents.ts';
 import { deliverInOrder } from '../../helpers/key-order.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -10,8 +10,7 @@ const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1_000 }));
 const second = shared(() => startSecondApp(app));
 
 test('8 consumers with nacks, releases, lost claims, expired leases and a replay get the events of each key in order', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const operator = await addPerson(app, 'operator');
   made(await agentsOf(app).subscribe(agent.id, webhook.id, { order_by: '/key' }));
   const ordered = { webhook, places: [agent, agent.at(second)], database: app.database };
@@ -28,8 +27,7 @@ test('8 consumers with nacks, releases, lost claims, expired leases and a replay
 });
 
 test('events of one key that are sent at once are each delivered once, one at a time', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   made(await agentsOf(app).subscribe(agent.id, webhook.id, { order_by: '/key' }));
   const there = { ...webhook, url: `${second.url}${webhook.path}` };
   const sent = Promise.all(Array.from({ length: 200 }, (_, i) => send(i % 2 === 0 ? webhook : there, '{"key":1}')));

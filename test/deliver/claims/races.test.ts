@@ -12,6 +12,7 @@ import {
   startAgentApp,
   startSecondApp,
   storeEvents,
+  subscribed,
   type TestAgent,
 } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -65,20 +66,6 @@ test.each(['never', 'after the claim', 'with the next claim'] as const)(
   },
 );
 
-test('while events arrive, 8 clients receive each of them once', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  const claiming = claimAll(agent, 1200, 'after the claim');
-  const sent: string[] = [];
-  const sender = async () => {
-    for (let i = 0; i < 100; i++) sent.push(await send(webhook));
-  };
-  await Promise.all(Array.from({ length: 12 }, sender));
-  const { ids } = await claiming;
-  expect(ids).toHaveLength(1200);
-  expect(new Set(ids)).toEqual(new Set(sent));
-});
-
 test('an agent that never acknowledges does not delay other agents', async () => {
   const webhook = await app.addWebhook();
   const [idle, busy] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];
@@ -92,8 +79,7 @@ test('an agent that never acknowledges does not delay other agents', async () =>
 });
 
 test('consumers that settle, extend and lose the same leases never deadlock', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await storeEvents(app.database, webhook.id, 300);
   const receipts = (await agent.claim()).map(({ receipt }) => receipt);
   const shuffled = () => [...receipts].sort(() => Math.random() - 0.5);
@@ -133,28 +119,28 @@ async function movedDuring<T>(id: string, state: 'done' | 'pending', work: () =>
   return underWay;
 }
 
-test('an acknowledgement that waited for another one of the same delivery reports it as done', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  await send(webhook);
-  const { id, receipt } = await agent.claimOne();
-  const settled = await movedDuring(id, 'done', () => agent.ack([receipt]));
-  expect(settled).toEqual({ done: [receipt], gone: [] });
-});
+test.each([
+  ['an acknowledgement', 'done', null, ({ agent, receipt }: Leased) => agent.ack([receipt])],
+  ['an extension under max_leased', 'gone', 1, ({ agent, receipt }: Leased) => agent.extend([receipt], 60)],
+] as const)(
+  '%s that waited for an acknowledgement of the same delivery reports it as %s',
+  async (_, as, max_leased, settle) => {
+    const { webhook, agent } = await subscribed(app);
+    made(await agentsOf(app).update(agent.id, { max_leased }));
+    await send(webhook);
+    const { id, receipt } = await agent.claimOne();
+    const settled = await movedDuring(id, 'done', () => settle({ agent, receipt }));
+    expect(settled).toEqual({ done: [], gone: [], [as]: [receipt] });
+  },
+);
 
-test('an extension under max_leased that waited for an acknowledgement of the same delivery reports it as gone', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  made(await agentsOf(app).update(agent.id, { max_leased: 1 }));
-  await send(webhook);
-  const { id, receipt } = await agent.claimOne();
-  const extended = await movedDuring(id, 'done', () => agent.extend([receipt], 60));
-  expect(extended).toEqual({ done: [], gone: [receipt] });
-});
+interface Leased {
+  agent: TestAgent;
+  receipt: string;
+}
 
 test('a replay that waited for another one of the same delivery is refused', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await send(webhook);
   const { id, receipt } = await agent.claimOne();
   await agent.ack([receipt]);
@@ -165,8 +151,7 @@ test('a replay that waited for another one of the same delivery is refused', asy
 });
 
 test('an acknowledgement that Postgres aborts in a deadlock is retried', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await storeEvents(app.database, webhook.id, 3);
   const claimed = (await agent.claim()).toSorted((one, other) => (one.id < other.id ? -1 : 1));
   const [first, middle, last] = claimed.map(({ id }) => id) as [string, string, string];
@@ -193,8 +178,7 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
 });
 
 test('a change of the agents of a webhook that Postgres aborts in a deadlock with an extension is repeated', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   made(await agentsOf(app).subscribe(agent.id, webhook.id, { order_by: '/key' }));
   made(await agentsOf(app).update(agent.id, { max_leased: 2 }));
   for (const key of ['a', 'b']) await send(webhook, JSON.stringify({ key }));

@@ -1,29 +1,37 @@
 /** ack, nack and extend: what happens to a lease, by its receipt. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Query } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { claimDeliveries } from '../../../server/store/queries/claims/claim.ts';
 import { parseReceipt } from '../../../server/store/queries/claims/receipts.ts';
 import { readAttempts } from '../../../server/store/queries/deliveries/history.ts';
-import { addAgent, type Delivery, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import {
+  addAgent,
+  type Delivery,
+  letPass,
+  rowOf,
+  send,
+  startAgentApp,
+  storeEvents,
+  subscribed,
+  type TestAgent,
+} from '../../helpers/agents.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
 import { orderOf } from '../../helpers/claims.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 }));
+/** With enough attempts for long back-offs. */
+const patient = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1000 }));
 let webhook: TestWebhook;
 let agent: TestAgent;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 });
-});
-afterAll(() => app.stop());
 
 /** A new agent of a new webhook, so that tests do not share deliveries. */
 async function oneLeased(order = {}): Promise<Delivery> {
-  webhook = await app.addWebhook();
-  agent = await addAgent(app, [webhook]);
+  ({ webhook, agent } = await subscribed(app));
   await send(webhook);
   return agent.claimOne(order);
 }
@@ -170,17 +178,13 @@ describe('a nack', () => {
     [11, 1800, 3600],
     [900, 1800, 3600],
   ])('without a delay backs off: after attempt %d the delay is %d to %d s', async (attempt, least, most) => {
-    const other = await startOnce();
-    const hook = await other.addWebhook();
-    const consumer = await addAgent(other, [hook]);
-    await Promise.all(Array.from({ length: 12 }, () => send(hook)));
-    await other.database.query({
-      text: 'update deliveries set attempts = $1 where agent_id = $2',
-      values: [attempt - 1, consumer.id],
-    });
-    const deliveries = await consumer.claim();
-    await consumer.nack(deliveries.map(({ receipt }) => receipt));
-    const ofDelivery = (deliveryId: string) => readAttempts(other.database, { deliveryId }, Date.now());
+    const { webhook, agent } = await subscribed(patient);
+    await storeEvents(patient.database, webhook.id, 12);
+    const text = 'update deliveries set attempts = $1 where agent_id = $2';
+    await patient.database.query({ text, values: [attempt - 1, agent.id] });
+    const deliveries = await agent.claim();
+    await agent.nack(deliveries.map(({ receipt }) => receipt));
+    const ofDelivery = (deliveryId: string) => readAttempts(patient.database, { deliveryId }, Date.now());
     const waits = await Promise.all(
       deliveries.map(async ({ id }) => (await ofDelivery(id)).get(id)!.at(-1)!.retry_seconds!),
     );
@@ -258,20 +262,9 @@ describe('an extended lease', () => {
   });
 });
 
-let patient: Promise<TestApp> | null = null;
-/** A delivery with enough attempts for long back-offs. */
-function startOnce(): Promise<TestApp> {
-  patient ??= startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1000 });
-  return patient;
-}
-afterAll(async () => {
-  await (await patient)?.stop();
-});
-
 describe('a claim that settles', () => {
   async function leased(count: number, order = {}): Promise<Delivery[]> {
-    webhook = await app.addWebhook();
-    agent = await addAgent(app, [webhook]);
+    ({ webhook, agent } = await subscribed(app));
     for (let i = 0; i < count; i++) await send(webhook);
     return agent.claim({ max: count, ...order });
   }
@@ -363,8 +356,7 @@ describe('a claim that settles', () => {
   });
 
   test('makes room for its own claim under max_leased', async () => {
-    webhook = await app.addWebhook();
-    agent = await addAgent(app, [webhook]);
+    ({ webhook, agent } = await subscribed(app));
     await app.database.query({ text: 'update agents set max_leased = 1 where id = $1', values: [agent.id] });
     await send(webhook);
     await send(webhook);

@@ -1,7 +1,7 @@
 /** Filters that take too long are suspended. */
 import { expect, test } from 'vitest';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
-import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import { agentsOf, send, startAgentApp, subscribed, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -14,8 +14,7 @@ const operator = shared(() => addPerson(app, 'operator'));
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
 async function agentWith(filter: string): Promise<{ webhook: TestWebhook; agent: TestAgent }> {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter }));
   return { webhook, agent };
 }

@@ -112,19 +112,14 @@ test('each filter of the list selects the same events', async () => {
   await send(other, 'a needle in a body');
   await app.database.query({ text: `update deliveries set state = 'done', finished_at = now()` });
   const nextYear = new Date(Date.now() + 31_536_000_000).toISOString();
+  // Each filter of the list by itself: manage/api/events/filter.test.ts.
   const filters = [
     [{}, 3],
-    [{ webhook_id: other.id }, 2],
-    [{ type: 'order.created' }, 1],
-    [{ q: 'needle' }, 1],
-    [{ q: 'nothing like it' }, 0],
-    [{ source: '127.0.0.0/8' }, 3],
+    [{ webhook_id: other.id, source: '127.0.0.0/8', to: nextYear }, 2],
+    [{ type: 'order.created', content_type: 'application/json' }, 1],
+    [{ q: 'needle', header: 'content-type: ' }, 1],
     [{ source: '192.0.2.1' }, 0],
-    [{ content_type: 'application/json' }, 3],
     [{ from: nextYear }, 0],
-    [{ to: nextYear }, 3],
-    [{ to: '2020-01-01T00:00:00Z' }, 0],
-    [{ header: 'content-type: ' }, 3],
     [{ delivery_state: 'done' }, 1],
   ] as const;
   const jobs: [string, number][] = [];

@@ -4,7 +4,7 @@ import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { AGENT_SERIES_MAX, figureReader, primaryFamilies } from '../../../server/operate/primary/families.ts';
 import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
-import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';
+import { addAgent, agentsOf, letPass, send, startAgentApp, subscribed } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { RawClient } from '../../helpers/requests.ts';
@@ -46,8 +46,7 @@ function seriesOf(text: string, name: string, labels: Record<string, string> = {
 }
 
 test('deliveries are reported by agent, state and outcome, starting at zero', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   const of = async (name: string, outcome?: string) => {
     const text = await freshPage().render();
     return seriesOf(text, name, { agent: agent.id, ...(outcome === undefined ? {} : { outcome }) });
@@ -92,8 +91,7 @@ test('deliveries are reported by agent, state and outcome, starting at zero', as
 });
 
 test('a last lease that maintenance ends is counted for its agent', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
+  const { webhook, agent } = await subscribed(app);
   await send(webhook);
   for (let lease = 0; lease < 2; lease++) {
     await agent.claimOne();

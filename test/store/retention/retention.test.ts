@@ -9,7 +9,7 @@ import {
   partitionName,
 } from '../../../server/store/retention/partitions.ts';
 import { deleteExpiredKeys } from '../../../server/store/retention/retention.ts';
-import { addAgent, send, startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import { send, startAgentApp, storeEvents, subscribed } from '../../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -102,8 +102,7 @@ describe('with a snapshot held in another session', () => {
     const weir = openDatabase(app.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
     const round = () => dropOldPartitions(weir, RETENTION_DAYS, nowMs);
     try {
-      const webhook = await app.addWebhook();
-      const agent = await addAgent(app, [webhook]);
+      const { webhook, agent } = await subscribed(app);
       await createPartitions(weir, nowMs - 8 * DAY_MS);
       await holdSnapshot(app, async () => {
         const waiting = round();
