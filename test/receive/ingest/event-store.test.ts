@@ -64,11 +64,8 @@ function newRow(): EventRow {
     receivedAtMs,
     sourceIp: inetBytes('192.0.2.1'),
     headers: Buffer.from('a: b'),
-    contentType: null,
-    eventType: null,
     body,
-    orderKeys: null,
-    key: null,
+    ...{ contentType: null, eventType: null, orderKeys: null, key: null },
   };
 }
 
@@ -102,19 +99,6 @@ test('a few events are one commit; of many, one connection takes half and the ot
   expect(commits.reduce((sum, count) => sum + count, 0)).toBe(400);
 });
 
-test('three hundred sequential events are committed once each, and none is in doubt', async () => {
-  const committed: (string | null)[] = [];
-  const sender = async () => {
-    for (let turn = 0; turn < 20; turn++) committed.push(await add());
-  };
-  await Promise.all(Array.from({ length: 300 }, sender));
-  const stored = await storedIds();
-  expect(committed.filter((id) => id === null || !stored.has(id))).toEqual([]);
-  expect(new Set(committed).size).toBe(6_000);
-  expect(commits.reduce((sum, count) => sum + count, 0)).toBe(6_000);
-  expect(doubts).toBe(0);
-});
-
 test('a lost connection loses only its own batch: the other one commits the waiting events', async () => {
   const outcomes: (string | null)[] = [];
   let stopped = false;
@@ -126,6 +110,9 @@ test('a lost connection loses only its own batch: the other one commits the wait
     }
   };
   const senders = Promise.all(Array.from({ length: 300 }, sender));
+  // While none is lost, none is in doubt.
+  await until(() => outcomes.length > 1000);
+  expect([outcomes.includes(null), doubts]).toEqual([false, 0]);
   for (let round = 0; round < 3; round++) {
     await until(async () => (await copyConnections()).length === 2);
     const before = outcomes.length;

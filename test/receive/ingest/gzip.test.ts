@@ -26,13 +26,10 @@ async function post({ path }: TestWebhook, body: Buffer, headers: Record<string,
   return { status: response.status, id: response.headers.get('x-weir-event-id')! };
 }
 
-const storedOf = async (id: string) =>
-  (
-    await app.database.query<{ event_type: string | null; body: Buffer }>({
-      text: 'select event_type, body from events where id = $1',
-      values: [id],
-    })
-  )[0]!;
+async function storedOf(id: string) {
+  const text = 'select event_type, body from events where id = $1';
+  return (await app.database.query<{ event_type: string | null; body: Buffer }>({ text, values: [id] }))[0]!;
+}
 
 const gzip = { 'content-encoding': 'gzip' };
 const json = (more: object = {}) => Buffer.from(JSON.stringify({ type: 'order.paid', amount: 7, ...more }));
@@ -43,41 +40,21 @@ const noise = (bytes: number) => json({ noise: createHmac('sha512', 'x').digest(
 function emptyBlocks(bytes: number): Buffer {
   const out: number[] = [];
   let [held, bits] = [0, 0];
-  const write = (value: number, count: number) => {
-    for (let i = 0; i < count; i++) {
-      held |= ((value >> i) & 1) << bits;
-      if (++bits === 8) [held, bits] = [out.push(held) * 0, 0];
-    }
+  /** Pairs of a value and its bits. */
+  const write = (...pairs: number[]) => {
+    for (let at = 0; at < pairs.length; at += 2)
+      for (let i = 0; i < pairs[at + 1]!; i++) {
+        held |= ((pairs[at]! >> i) & 1) << bits;
+        if (++bits === 8) [held, bits] = [out.push(held) * 0, 0];
+      }
   };
   const order = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1];
   while (out.length < bytes - 40) {
-    for (const [value, count] of [
-      [0, 1],
-      [2, 2],
-      [0, 5],
-      [0, 5],
-      [14, 4],
-    ] as const)
-      write(value, count);
+    write(0, 1, 2, 2, 0, 5, 0, 5, 14, 4);
     for (const symbol of order) write(symbol === 18 || symbol === 1 ? 1 : 0, 3);
-    for (const [value, count] of [
-      [1, 1],
-      [127, 7],
-      [1, 1],
-      [107, 7],
-      [0, 1],
-      [0, 1],
-      [0, 1],
-    ] as const)
-      write(value, count);
+    write(1, 1, 127, 7, 1, 1, 107, 7, 0, 1, 0, 1, 0, 1);
   }
-  for (const [value, count] of [
-    [1, 1],
-    [1, 2],
-    [0, 7],
-    [0, 7],
-  ] as const)
-    write(value, count);
+  write(1, 1, 1, 2, 0, 7, 0, 7);
   return Buffer.concat([Buffer.from('1f8b0800000000000003', 'hex'), Buffer.from(out), Buffer.alloc(8)]);
 }
 

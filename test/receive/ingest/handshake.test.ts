@@ -121,28 +121,17 @@ describe('a signed handshake', () => {
 
   test.each(cases)('of %s is answered, and is not an event', async (scheme, given, body, expected, key) => {
     const hook = await app.addWebhook({ secret: SECRET, ...given, signature_scheme: scheme as 'slack' });
-    const answer = await ask(hook.path, signed(scheme, body, key));
-    expect([answer.status, answer.text]).toEqual([200, expected]);
+    const escaped = `\ufeff${JSON.stringify(body)}`.replaceAll('u', '\\u0075').replaceAll('t', '\\u0074');
+    // Also when a letter of its JSON is escaped, and behind a byte order mark.
+    for (const sent of [body, escaped]) {
+      const answer = await ask(hook.path, signed(scheme, sent, key));
+      expect([answer.status, answer.text]).toEqual([200, expected]);
+    }
+    const unsigned = await ask(hook.path, { method: 'POST', body: JSON.stringify(body) });
+    expect(unsigned.status).toBe(scheme === 'discord' ? 401 : 403);
+    expect(unsigned.text).not.toMatch(/3eZbrw1aB|qgg8vlvZRS6UYooatFL8Aw|encryptedToken/);
     expect(await countEvents(hook)).toBe(0);
   });
-
-  test.each(cases)('of %s without a valid signature gets nothing signed or returned', async (scheme, given, body) => {
-    const hook = await app.addWebhook({ secret: SECRET, ...given, signature_scheme: scheme as 'slack' });
-    const unsigned = { method: 'POST', body: JSON.stringify(body) };
-    const answer = await ask(hook.path, unsigned);
-    expect(answer.status).toBe(scheme === 'discord' ? 401 : 403);
-    expect(answer.text).not.toMatch(/3eZbrw1aB|qgg8vlvZRS6UYooatFL8Aw|encryptedToken/);
-  });
-
-  test.each(cases)(
-    'of %s is answered when a letter of its JSON is escaped, and behind a byte order mark',
-    async (scheme, given, body, expected, key) => {
-      const hook = await app.addWebhook({ secret: SECRET, ...given, signature_scheme: scheme as 'slack' });
-      const escaped = `\ufeff${JSON.stringify(body)}`.replaceAll('u', '\\u0075').replaceAll('t', '\\u0074');
-      const answer = await ask(hook.path, signed(scheme, escaped, key));
-      expect([answer.status, answer.text]).toEqual([200, expected]);
-    },
-  );
 
   test.each(['v0:1760000000:{"event":"x"}', '{"event":"x"}', 'a b', '', 'a'.repeat(257)])(
     'of Zoom with the token %j is stored as an event, not signed',

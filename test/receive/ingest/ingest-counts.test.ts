@@ -1,4 +1,4 @@
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
 import type { HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
@@ -96,9 +96,11 @@ test('a long outage holds a limited number of rows and loses no count', async ()
   expect(written.reduce((sum, { rejected }) => sum + rejected!, 0)).toBe(minutes * webhooks.length);
 });
 
-test('of many webhooks, the counts of a minute are written after its end', async () => {
-  vi.useFakeTimers();
-  try {
+describe('of many webhooks', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test('the counts of a minute are written after its end', async () => {
     const counts = start();
     const webhooks = Array.from({ length: VALUES_MAX + 1 }, (_, i) => counts.of(`webhook ${i}`));
     const add = () => {
@@ -117,14 +119,9 @@ test('of many webhooks, the counts of a minute are written after its end', async
     expect(written.map(({ minuteMs, accepted }) => [minuteMs / MINUTE_MS, accepted])).toEqual(
       webhooks.map(() => [5, 4]),
     );
-  } finally {
-    vi.useRealTimers();
-  }
-});
+  });
 
-test('tens of thousands of webhooks are collected in several turns of the event loop, and a write in between takes all', async () => {
-  vi.useFakeTimers();
-  try {
+  test('tens of thousands are collected in several turns of the event loop, and a write in between takes all', async () => {
     const counts = start();
     const webhooks = Array.from({ length: SPARSE_FROM }, (_, i) => counts.of(`webhook ${i}`));
     for (const one of webhooks) one.touch().accepted++;
@@ -140,14 +137,9 @@ test('tens of thousands of webhooks are collected in several turns of the event 
     await counts.flush();
     expect(written.map(({ webhookId }) => webhookId).sort()).toEqual(webhooks.map((_, i) => `webhook ${i}`).sort());
     expect(new Set(written.map(({ rejected }) => rejected))).toEqual(new Set([1]));
-  } finally {
-    vi.useRealTimers();
-  }
-});
+  });
 
-test('of tens of thousands of webhooks, accepted requests are written every five minutes without minutes, refused ones each minute', async () => {
-  vi.useFakeTimers();
-  try {
+  test('of tens of thousands, accepted requests are written every five minutes without minutes, refused ones each minute', async () => {
     const counts = start();
     const webhooks = Array.from({ length: SPARSE_FROM }, (_, i) => counts.of(`webhook ${i}`));
     const pass = async (minutes: number) => {
@@ -173,12 +165,7 @@ test('of tens of thousands of webhooks, accepted requests are written every five
     await vi.advanceTimersByTimeAsync(MINUTE_MS);
     expect(written).toHaveLength(SPARSE_FROM);
     expect(written[0]).toMatchObject({ minuteMs: 9 * MINUTE_MS, withoutMinute: true, accepted: 5 });
-    expect(written.find(({ webhookId }) => webhookId === 'webhook 7')).toMatchObject({
-      minuteMs: 9 * MINUTE_MS,
-      withoutMinute: true,
-      accepted: 3,
-    });
-  } finally {
-    vi.useRealTimers();
-  }
+    const seventh = written.find(({ webhookId }) => webhookId === 'webhook 7');
+    expect(seventh).toMatchObject({ minuteMs: 9 * MINUTE_MS, withoutMinute: true, accepted: 3 });
+  });
 });

@@ -66,19 +66,17 @@ describe('a body over the limit', () => {
 
   test.each([
     ['WEBHOOK_MAX_PAYLOAD_BYTES', null, 1_000],
+    ['WEBHOOK_MAX_PAYLOAD_BYTES', 1_000_000, 1_000],
     ['max_payload_bytes of the webhook (at most WEBHOOK_MAX_PAYLOAD_BYTES)', 999, 999],
   ])('is answered 413 with the limit, and the fix: raise %s', async (setting, max_payload_bytes, limitBytes) => {
     const webhook = await app.addWebhook({ secret: null, max_payload_bytes });
-    const response = await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(limitBytes + 1) });
+    const post = (bytes: number) => fetch(webhook.url, { method: 'POST', body: 'x'.repeat(bytes) });
+    expect((await post(limitBytes)).status).toBe(202);
+    const response = await post(limitBytes + 1);
     expect(response.status).toBe(413);
     expect(((await response.json()) as { detail: string }).detail).toBe(
       `The payload exceeds the limit of ${limitBytes} bytes: raise ${setting} or send a URL reference instead of inline content.`,
     );
-  });
-
-  test('does not change that one at the limit is stored', async () => {
-    const webhook = await app.addWebhook({ secret: null });
-    expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(1_000) })).status).toBe(202);
   });
 
   test('is refused by its declared length, before any byte is sent', async () => {
@@ -116,19 +114,5 @@ describe('a body over the limit', () => {
     await client.send(request('small'));
     expect((await client.answer())!.status).toBe(202);
     client.destroy();
-  });
-
-  test('is measured by the webhook’s own limit, which can only lower the default', async () => {
-    const small = await app.addWebhook({ secret: null, max_payload_bytes: 10 });
-    const large = await app.addWebhook({ secret: null, max_payload_bytes: 1_000_000 });
-    const statuses = [];
-    for (const [webhook, bytes] of [
-      [small, 10],
-      [small, 11],
-      [large, 1_000],
-      [large, 1_001],
-    ] as const)
-      statuses.push((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(bytes) })).status);
-    expect(statuses).toEqual([202, 413, 202, 413]);
   });
 });
