@@ -1,10 +1,8 @@
 /** `weir event replay` by filter, and `weir job`. */
-import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { runCommand } from '../../server/cli/command/run-command.ts';
 import { commands } from '../../server/cli/commands.ts';
 import { addAgent, startAgentApp, storeEvents } from '../helpers/agents.ts';
-import { weir as run, weirJson } from '../helpers/command.ts';
+import { weir as run, runCommands, weirJson } from '../helpers/command.ts';
 import { FAST, type Runner, startRunner } from '../helpers/jobs.ts';
 import { someKey } from '../helpers/settings.ts';
 import { shared } from '../helpers/shared.ts';
@@ -28,13 +26,10 @@ afterEach(async () => {
 const countOf = async (table: string) => (await app.database.query({ text: `select from ${table}` })).length;
 
 /** Runs the command with an answer to its question. */
-async function replay(stdin: string, ...args: string[]) {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const { DATA_DIR } = app.settings;
-  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: someKey, DATA_DIR };
-  const io = { environment, directory: '/', stdin: Readable.from([stdin]), stdout, stderr };
-  const code = await runCommand(commands, ['event', 'replay', ...args], io);
-  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+function replay(stdin: string, ...args: string[]) {
+  const { conninfo, settings } = app;
+  const environment = { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: settings.DATA_DIR };
+  return runCommands(commands, '/', environment, ['event', 'replay', ...args], stdin);
 }
 
 test('weir event replay asks with the count, and replays when the answer is y', async () => {

@@ -73,38 +73,13 @@ describe('text of a server begins no line of its own', () => {
   const LINE = 'weir: all is well';
   const text = `x\n${LINE}\r\n${LINE}`;
   const id = randomUUID();
-  const one = {
-    id: text,
-    number: text,
-    name: text,
-    address: text,
-    email: text,
-    role: text,
-    secret: text,
-    credential: text,
-  };
-  const more = {
-    url: text,
-    state: text,
-    generated_password: text,
-    user_email: text,
-  };
-  const all = {
-    ...one,
-    ...more,
-    moved: text,
+  const names =
+    'id number name address email role secret credential url state generated_password user_email moved webhook_id agent_id event_id reason attempts received_at';
+  const listed = {
+    ...Object.fromEntries(names.split(' ').map((name) => [name, text])),
     cell: { number: text, empty_at: text },
     more: false,
     headers: { [text]: text },
-  };
-  const listed = {
-    ...all,
-    webhook_id: text,
-    agent_id: text,
-    event_id: text,
-    reason: text,
-    attempts: text,
-    received_at: text,
   };
   const list = { items: [listed], next_cursor: null, cells_away: [{ number: text, name: text, since: text }] };
   let answer: object;

@@ -114,17 +114,7 @@ test.each([
 test('over HTTP a token belongs to the user of the call, and a list shows the own ones with --mine', async () => {
   const operator = await addPerson(app, 'operator');
   const asOperator = (...args: string[]) => remote(args, { WEIR_URL: app.url, WEIR_TOKEN: operator.token });
-  const { out } = await asOperator(
-    'token',
-    'add',
-    '--name',
-    'own',
-    '--role',
-    'viewer',
-    '--expires-days',
-    '7',
-    '--json',
-  );
+  const { out } = await asOperator(...'token add --name own --role viewer --expires-days 7 --json'.split(' '));
   expect(JSON.parse(out)).toMatchObject({ user_email: operator.email, role: 'viewer' });
   const other = await asOperator('token', 'add', '--name', 'own', '--email', person.email);
   expect(other).toMatchObject({ code: 2, err: expect.stringContaining('belongs to the user who creates it') });

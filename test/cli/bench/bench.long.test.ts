@@ -48,19 +48,7 @@ async function socketsOf(pid: number): Promise<number> {
 test('every 202 is stored, and nothing is left behind', async () => {
   const svg = join(tmpdir(), `weir-curve-${process.pid}.svg`);
   onTestFinished(() => rm(svg, { force: true }));
-  const bench = await startBench(
-    '--workers',
-    '1',
-    '--seconds',
-    '1',
-    '--size',
-    '256',
-    '--connections',
-    '8',
-    '--json',
-    '--svg',
-    svg,
-  );
+  const bench = await startBench(...'--workers 1 --seconds 1 --size 256 --connections 8 --json --svg'.split(' '), svg);
   const { dataDir } = await seenServing(bench.folder);
   expect(await bench.ended, bench.stderr()).toBe(0);
 
@@ -68,37 +56,10 @@ test('every 202 is stored, and nothing is left behind', async () => {
   expect(await readFile(svg, 'utf8')).toMatch(/^<svg .*<\/svg>\n$/s);
   const { accepted } = report.runs[0];
   expect(accepted).toBeGreaterThan(0);
-  expect(report).toEqual({
-    cores: expect.any(Number),
-    load_before: expect.any(Number),
-    in_memory: expect.any(Boolean),
-    seconds: 1,
-    warm_up_seconds: 2,
-    body_bytes: 256,
-    connections: 8,
-    senders: expect.any(Number),
-    runs: [
-      {
-        workers: 1,
-        requests_per_second: expect.any(Number),
-        times_first: 1,
-        latency_ms: expect.any(Object),
-        process_memory_mb: expect.any(Number),
-        cpu_us: expect.any(Object),
-        cores_used: {
-          weir: expect.any(Number),
-          postgres: expect.any(Number),
-          senders: expect.any(Number),
-          others: expect.any(Number),
-        },
-        statuses: { 202: accepted },
-        errors: {},
-        accepted,
-        stored: accepted,
-      },
-    ],
-    faults: [],
-  });
+  expect(report).toMatchObject({ seconds: 1, body_bytes: 256, connections: 8, faults: [] });
+  expect(report.runs).toMatchObject([
+    { workers: 1, times_first: 1, statuses: { 202: accepted }, errors: {}, stored: accepted },
+  ]);
   expect(report.runs[0].process_memory_mb).toBeGreaterThan(20);
   // Each part has processor time: the event loop more than a microsecond, and the signature threads, which are found by their name.
   const { event_loop, signatures, postgres } = report.runs[0].cpu_us;

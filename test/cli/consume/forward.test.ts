@@ -339,19 +339,14 @@ describe('the breaker', () => {
     expect(probes[7]!.ms).toBeLessThanOrEqual(1000);
   });
 
-  test('releases what waits when the command is stopped', async () => {
-    fail(FAILURES_MAX);
-    const waiting = breaker.enter(signal);
-    stop.abort();
-    await expect(waiting).rejects.toBeInstanceOf(NotBegun);
-  });
-
-  test('releases a delivery that waits when its own work is to stop', async () => {
+  test('releases a delivery that waits when the command is stopped, and when its own work is to stop', async () => {
     fail(FAILURES_MAX);
     const lost = new AbortController();
-    const waiting = breaker.enter(lost.signal);
+    const waiting = [breaker.enter(lost.signal), breaker.enter(signal)];
     lost.abort();
-    await expect(waiting).rejects.toBeInstanceOf(NotBegun);
+    await expect(waiting[0]).rejects.toBeInstanceOf(NotBegun);
+    stop.abort();
+    await expect(waiting[1]).rejects.toBeInstanceOf(NotBegun);
   });
 });
 

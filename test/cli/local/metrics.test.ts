@@ -1,23 +1,17 @@
 import { readFile } from 'node:fs/promises';
-import { PassThrough, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settingTable } from '../../../server/base/settings/table.ts';
 import { logEvents } from '../../../server/base/telemetry/log-events.ts';
 import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
-import { runCommand } from '../../../server/cli/command/run-command.ts';
 import { commands } from '../../../server/cli/commands.ts';
 import { prometheusRules, type Rule, ruleTable } from '../../../server/manage/conditions/rules.ts';
 import { problems } from '../../../server/model/errors.ts';
+import { runCommands } from '../../helpers/command.ts';
 
 /** Runs a command with settings that would stop every other one: these need none. */
-async function run(...args: string[]) {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const io = { environment: { PORT: 'none' }, directory: '/nowhere', stdin: Readable.from(['']), stdout, stderr };
-  const code = await runCommand(commands, args, io);
-  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
-}
+const run = (...args: string[]) => runCommands(commands, '/nowhere', { PORT: 'none' }, args);
 
 describe('weir metrics', () => {
   test('dashboard prints JSON for Grafana', async () => {

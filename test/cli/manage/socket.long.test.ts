@@ -9,6 +9,7 @@ import { commands } from '../../../server/cli/commands.ts';
 import { lookUpUser, SYSTEM_USER } from '../../../server/store/embedded/account.ts';
 import type { Overrides } from '../../helpers/app.ts';
 import { runCommands } from '../../helpers/command.ts';
+import { hold } from '../../helpers/hold.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
@@ -117,26 +118,10 @@ test('kill -9: the command of that process fails, and the next one is served by 
 });
 
 /** Lets no agent be added until its release; reads are answered. */
-async function holdAgents({ database }: Weir) {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  let isHeld = false;
-  const transaction = database.transaction(async (query) => {
-    await query({ text: 'lock table agents in exclusive mode' });
-    isHeld = true;
-    await held;
-  });
-  await until(() => isHeld);
+async function holdAgents({ conninfo, database }: Weir) {
+  const release = await hold(conninfo, 'lock table agents in exclusive mode');
   const text = `select from pg_locks where relation = 'agents'::regclass and not granted`;
-  return {
-    isAwaited: async () => (await database.query({ text })).length > 0,
-    release: () => {
-      release();
-      return transaction;
-    },
-  };
+  return { isAwaited: async () => (await database.query({ text })).length > 0, release };
 }
 
 test('after an end nothing is left; after kill -9 commands say that nothing serves, and the next Weir serves them', async () => {

@@ -51,6 +51,7 @@ const usage: Row[] = [
   [`agent add --name a --webhook ${ID}`, /No webhook has the id .*weir webhook list/],
   ['agent add --name a --colour red', /--colour/],
   ['agent rotate', /^error: /],
+  [`agent rotate ${ID} --overlap 1h`, /--overlap/],
   ['agent frobnicate', /^error: /],
   ['token add --email a@example.org', /--name/],
   ['token add --name a', /--email/],
