@@ -15,21 +15,20 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool'],
       ['receive/spool/crash.test.ts', 'a crash (%s) at every operation'],
       ['operate/doctor/database.test.ts', 'whose setting %s could lose committed events'],
-      ['faults/database/kill.ts', 'a killed process is replaced'],
-      ['faults/database/kill.ts', 'Postgres itself'],
-      ['faults/database/kill.ts', 'the primary: its processes end'],
+      ['faults/database.test.ts', 'a killed process is replaced'],
+      ['faults/database.test.ts', 'Postgres itself'],
+      ['faults/database.test.ts', 'the primary: its processes end'],
     ],
     'no delivery is lost; an expired lease is claimed again': [
       ['smoke.test.ts', 'an agent gets every event at least once'],
       ['deliver/claims/claim.test.ts', 'can be claimed again and counts as an attempt'],
-      ['deliver/claims/kill.long.test.ts', 'all events are delivered'],
       ['faults/recovery/filters.ts', 'kill -9 of Weir between verdicts and leases'],
     ],
   },
   'Postgres away': {
     'without a spool: 503 with Retry-After at once': [
       ['receive/ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
-      ['faults/database/kill.ts', 'Postgres itself'],
+      ['faults/database.test.ts', 'Postgres itself'],
       ['faults/away-at-start.test.ts', 'without a spool: 503 until Postgres answers'],
     ],
     'with a spool: 202 after fsync, and each event is stored once': [
@@ -42,7 +41,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['manage/api/status/health.test.ts', 'fails when the database is unavailable, names it, and recovers'],
       ['receive/ingest/limits.test.ts', 'uncommitted events are limited'],
       ['faults/spool.test.ts', 'Postgres away: requests get 202'],
-      ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
+      ['faults/database.test.ts', 'a hung Postgres: 503 within the commit timeout'],
     ],
   },
   'one of several Postgres servers (cells) away': {
@@ -65,11 +64,11 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
   'a cell on a full disk, or failing over': {
     'only its webhooks get 503, and it is named with the cause': [
       ['manage/conditions/read.test.ts', 'cell holds while a cell cannot be used, or stores nothing'],
-      ['faults/cells/full-disk.ts', 'that is full: only its webhooks get 503, it is named'],
+      ['faults/cells.test.ts', 'a cell whose disk is full'],
     ],
     'no event answered 202 is lost, and it is used again without a restart of Weir': [
       ['store/cells/away.test.ts', 'a cell that is away refuses its webhooks alone'],
-      ['faults/cells/full-disk.ts', 'that is full: only its webhooks get 503, it is named'],
+      ['faults/cells.test.ts', 'a cell whose disk is full'],
       ['faults/cells/failover.ts', 'whose leader is killed: only its webhooks get 503'],
     ],
   },
@@ -87,7 +86,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     'no event answered 202 is lost': [
       ['receive/ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
       ['faults/failover.test.ts', 'by kill -9 of the leader under load'],
-      ['faults/database/standby.ts', 'a row of $name that no standby has is not answered 202'],
+      ['faults/database.test.ts', 'a row of $name that no standby has is not answered 202'],
     ],
     'writes resume without a restart of Weir': [
       ['store/connect/conninfo.test.ts', 'with several hosts, the host that accepts writes is searched'],
@@ -101,7 +100,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['base/ratelimit/shared.test.ts', 'that hangs: one budget for all waiting calls'],
       ['faults/outside/redis.ts', 'Redis killed under load: no request is refused'],
       ['faults/outside/redis.ts', 'after recovery the processes count together again'],
-      ['faults/outside/redis-failover.ts', 'counters survive a failover, a read-only replica fails open'],
+      ['faults/outside/redis.ts', 'counters survive a failover, a read-only replica fails open'],
     ],
     'at the start of Weir: refused with the reason; at that of a later process: served without the limit': [
       ['base/ratelimit/shared.test.ts', 'refused when %s, with a sentence that is free of secrets'],
@@ -114,8 +113,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     'memory is bounded': [
       ['receive/ingest/limits.test.ts', 'is refused with 503 when all of it is held, and released completely'],
       ['receive/ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
-      ['faults/recovery/connections.ts', 'slow senders cost little memory, and others are served'],
-      ['faults/recovery/connections.ts', 'unfinished heads of the largest size'],
+      ['faults/recovery/connections.ts', 'take little memory, and others are served'],
     ],
     'the response is 4xx, and other clients are served': [
       ['faults/descriptors.test.ts', 'connections over the limit are refused, and the others are served'],
@@ -129,20 +127,19 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     '503 with Retry-After, and a queue with a limit': [
       ['receive/ingest/limits.test.ts', 'uncommitted events are limited'],
       ['receive/spool/writer.test.ts', 'two writers fill the folder up to INGEST_SPOOL_BYTES_MAX'],
-      ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
+      ['faults/database.test.ts', 'a hung Postgres: 503 within the commit timeout'],
       ['faults/spool.test.ts', 'a full spool refuses events, keeps what it has, and drains'],
     ],
     'full disk: no event answered 202 is lost, and Weir recovers when there is room': [
       ['manage/api/status/health.test.ts', 'fails when the disk is full, at the first probe, and recovers'],
       ['receive/spool/writer.test.ts', 'after a failed write or flush the event is refused'],
-      ['faults/database/full-disk.ts', 'that is full, and has space again'],
+      ['faults/database.test.ts', 'a disk that is full, and has space again'],
       ['faults/spool.test.ts', 'events are refused, and what was answered is stored'],
     ],
   },
   deploy: {
     'HUP: no request fails': [
       ['smoke.test.ts', 'HUP replaces every process without a failed request'],
-      ['faults/processes/signals.ts', 'HUP: every process is replaced without an error for keep-alive clients'],
       ['faults/releases/upgrade.ts', 'is served after HUP without a failed request'],
       ['faults/rolling.test.ts', 'restarts and resizes fail no request, on kept and on new connections'],
     ],
@@ -153,7 +150,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     ],
     'TERM: everything accepted is answered': [
       ['smoke.test.ts', 'TERM answers what was accepted, and leaves nothing behind'],
-      ['faults/processes/signals.ts', 'TERM with a delay: readyz is 503 while all requests are served'],
+      ['faults/processes/ends.ts', 'TERM with a delay: readyz is 503 while all requests are served'],
     ],
   },
 };
@@ -335,7 +332,6 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   '**At least once.** A delivery whose lease expires without an acknowledgement can be claimed again.': [
     ['deliver/claims/claim.test.ts', 'can be claimed again and counts as an attempt'],
     ['deliver/client/real.test.ts', 'an agent killed between claim and ack loses nothing'],
-    ['deliver/claims/kill.long.test.ts', 'all events are delivered, and only leased deliveries are delivered again'],
   ],
   'Replays apart, an agent never has two events of one key in progress.': [
     ['deliver/claims/order.test.ts', 'a key is held until its delivery is finished'],

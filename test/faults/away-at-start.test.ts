@@ -1,11 +1,10 @@
 /** Weir is started while Postgres is away: it waits, refuses what it cannot store, and serves as soon as Postgres answers. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { Link } from '../helpers/link.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
@@ -14,14 +13,14 @@ import { PATIENCE_MS, until } from '../helpers/wait.ts';
 import { made, newWebhook, untilSaved, webhooksOf } from '../helpers/webhooks.ts';
 import { kill, makeDataDir, readiness, spawnWeir } from '../helpers/weir.ts';
 
-const TEST_MS = 600_000;
-/** Time limit of a wait: a start takes longest. */
+/** A start takes longest. */
+const slow = { timeout: 600_000 };
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
 const SECRETS_KEY = randomBytes(32).toString('base64');
 
 let fresh: FreshDatabase;
 let dataDir: string;
-let door: Awaited<ReturnType<typeof closedDoor>>;
+let door: Link;
 let weir: ReturnType<typeof spawnWeir>;
 let port: number;
 
@@ -36,60 +35,28 @@ afterEach(async () => {
   door.close();
   await fresh.drop();
   await rm(dataDir, { recursive: true, force: true });
-}, TEST_MS);
+}, slow.timeout);
 
 /** A port in front of the Postgres of the run. While it is closed, connections are refused, as when the machine runs and Postgres does not. */
-async function closedDoor(conninfo: string) {
+function closedDoor(conninfo: string): Promise<Link> {
   const word = (name: string) => new RegExp(`${name}='?([^' ]+)`).exec(conninfo)![1]!;
-  const socket = `${word('host')}/.s.PGSQL.${word('port')}`;
-  const outside = await freePort();
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    const inner = connect(socket);
-    for (const each of [client, inner]) {
-      sockets.add(each);
-      each.on('error', () => {});
-      each.on('close', () => {
-        client.destroy();
-        inner.destroy();
-        sockets.delete(each);
-      });
-    }
-    client.pipe(inner).pipe(client);
-  });
-  const url = (database: string) => `postgresql://weir@127.0.0.1:${outside}/${database}`;
-  return {
-    url,
-    async open() {
-      server.listen(outside, '127.0.0.1');
-      await once(server, 'listening');
-    },
-    close() {
-      server.close();
-      for (const each of sockets) each.destroy();
-    },
-  };
+  return Link.closed(`${word('host')}/.s.PGSQL.${word('port')}`);
 }
+
+const urlOf = (database = fresh.name) => `postgresql://weir@127.0.0.1:${door.port}/${database}`;
 
 async function start(databaseUrl: string, settings: Record<string, string> = {}, entry?: string): Promise<void> {
   port = await freePort();
-  const given = {
-    DATABASE_URL: databaseUrl,
-    SECRETS_KEY,
-    DATA_DIR: dataDir,
-    PORT: port,
-    METRICS_PORT: await freePort(),
-    WORKERS: 1,
-    ...settings,
-  };
+  const ports = { PORT: port, METRICS_PORT: await freePort() };
+  const given = { DATABASE_URL: databaseUrl, SECRETS_KEY, DATA_DIR: dataDir, WORKERS: 1, ...ports, ...settings };
   weir = spawnWeir(given, entry === undefined ? {} : { entry });
 }
 
 const post = (id: string, secret = 'any') => fetch(`http://127.0.0.1:${port}/in/${id}`, signedRequest({ secret }));
 const refused = () => until(() => post(randomUUID()).catch(() => null), eventually);
 
-test('without a spool: 503 until Postgres answers, and then a start as any other', { timeout: TEST_MS }, async () => {
-  await start(door.url(fresh.name));
+test('without a spool: 503 until Postgres answers, and then a start as any other', slow, async () => {
+  await start(urlOf());
   const answer = await refused();
   expect(answer.status).toBe(503);
   expect(await answer.json()).toMatchObject({ code: 'database_unavailable' });
@@ -107,10 +74,8 @@ test('without a spool: 503 until Postgres answers, and then a start as any other
   expect((await post(randomUUID())).status).toBe(404);
 });
 
-test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is replaced', {
-  timeout: TEST_MS,
-}, async () => {
-  await start(door.url(fresh.name), { PROCESS_SILENT_SECONDS: '15' });
+test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is replaced', slow, async () => {
+  await start(urlOf(), { PROCESS_SILENT_SECONDS: '15' });
   await refused();
   const logged = (event: string, count: number) => until(() => weir.events(event).length >= count, eventually);
   weir.child.kill('SIGTTIN');
@@ -127,21 +92,21 @@ test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is rep
   expect(weir.events('listening')).toEqual([]);
 });
 
-test('on a terminal, Weir says that it receives webhooks only when it does', { timeout: TEST_MS }, async () => {
+test('on a terminal, Weir says that it receives webhooks only when it does', slow, async () => {
   const entry = await builtScript(
     `import { runPrimary } from '#server/operate/primary/primary.ts';
      import { readConfiguration } from '#server/base/settings/read.ts';
      process.exitCode = await runPrimary(() => readConfiguration(process.env, '${dataDir}'), true);`,
   );
   const greeted = () => weir.lines.some((line) => line.includes('Weir receives webhooks at'));
-  await start(door.url(fresh.name), {}, entry);
+  await start(urlOf(), {}, entry);
   await refused();
   weir.child.kill('SIGINT');
   expect(await weir.ended).toBe(0);
   expect(greeted()).toBe(false);
 
   await door.open();
-  await start(door.url(fresh.name), {}, entry);
+  await start(urlOf(), {}, entry);
   await until(greeted, eventually);
   expect(weir.lines.filter((line) => line !== '').slice(0, 2)).toEqual([
     expect.stringContaining('Weir starts'),
@@ -149,8 +114,8 @@ test('on a terminal, Weir says that it receives webhooks only when it does', { t
   ]);
 });
 
-test('a database that then refuses the settings ends the start', { timeout: TEST_MS }, async () => {
-  await start(door.url('missing'));
+test('a database that then refuses the settings ends the start', slow, async () => {
+  await start(urlOf('missing'));
   await refused();
   await door.open();
   expect(await weir.ended).toBe(1);
@@ -159,15 +124,13 @@ test('a database that then refuses the settings ends the start', { timeout: TEST
   );
 });
 
-test('with a spool: events are verified by the webhooks as last read, spooled, and stored once', {
-  timeout: TEST_MS,
-}, async () => {
+test('with a spool: events are verified by the webhooks as last read, spooled, and stored once', slow, async () => {
   const spoolDir = await mkdtemp(join(tmpdir(), 'weir-spool-'));
   onTestFinished(() => rm(spoolDir, { recursive: true, force: true }));
   // The account of the serving processes must reach it.
   await chmod(spoolDir, 0o711);
   await door.open();
-  await start(door.url(fresh.name), { INGEST_SPOOL_DIR: spoolDir });
+  await start(urlOf(), { INGEST_SPOOL_DIR: spoolDir });
   await until(() => weir.events('listening').length > 0, eventually);
   const secret = 'a secret between friends';
   const { id } = made(await webhooksOf(fresh, [SECRETS_KEY]).add(newWebhook({ secret })));
@@ -176,7 +139,7 @@ test('with a spool: events are verified by the webhooks as last read, spooled, a
   await weir.ended;
   door.close();
 
-  await start(door.url(fresh.name), { INGEST_SPOOL_DIR: spoolDir });
+  await start(urlOf(), { INGEST_SPOOL_DIR: spoolDir });
   const answer = await until(() => post(id, secret).catch(() => null), eventually);
   expect(answer.status).toBe(202);
   const accepted = (await answer.json()) as { id: string };

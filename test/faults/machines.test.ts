@@ -11,7 +11,7 @@ import { signedRequest } from '../helpers/requests.ts';
 import { missing, type Sender, startSender } from '../helpers/sender.ts';
 import { openStream } from '../helpers/stream.ts';
 import { until } from '../helpers/wait.ts';
-import { readiness, type Weir } from '../helpers/weir.ts';
+import { asApp, readiness, type Weir } from '../helpers/weir.ts';
 
 const LIMIT = 60;
 /** Longer by hand: WEIR_TEST_CUT_SECONDS=30. */
@@ -30,9 +30,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
   beforeAll(async () => {
     machines = await startMachines(3, { RATE_LIMIT_INGEST_WINDOW_SECONDS: 86_400 });
     weirs = machines.weirs.map(({ weir }) => weir);
-    const { database, conninfo } = weirs[0]!;
-    const url = `http://127.0.0.1:${machines.port}`;
-    app = { database, conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+    app = asApp({ ...weirs[0]!, port: machines.port });
     webhook = await weirs[0]!.addWebhook();
     await until(async () => (await readiness(machines.port))?.status === 200);
   });

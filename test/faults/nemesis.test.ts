@@ -6,7 +6,6 @@ import { check, invariants, type Seen } from './nemesis/checker.ts';
 import { type Plan, planOf } from './nemesis/plan.ts';
 import { type Outcome, runPlan } from './nemesis/run.ts';
 import { sabotageRows } from './nemesis/sabotage.ts';
-import { shrink } from './nemesis/shrink.ts';
 import { lackingForNemesis } from './nemesis/world/postgres.ts';
 import type { Sabotage } from './nemesis/world/releases.ts';
 
@@ -16,6 +15,8 @@ const SEEDS = process.env.NEMESIS_SEED === undefined ? [33, 19, 27] : [Number(pr
 /** Healing, recovery, and the settlement of every delivery. */
 const REST_MS = 900_000;
 const HOURS_MS = 86_400_000;
+/** Reruns to find the faults that a violation needs. */
+const RUNS_MAX = 20;
 
 if (lackingForNemesis !== '') console.warn(`The nemesis is skipped: this machine lacks ${lackingForNemesis}.`);
 
@@ -95,3 +96,30 @@ describe.skipIf(lackingForNemesis !== '')('random faults', () => {
     expect(await shrunk(plan, outcome, sabotage)).toEqual([faults[2]]);
   });
 });
+
+/**
+ * The faults that a violation needs, by runs without some of them (delta debugging, Zeller and Hildebrandt 2002): a part of the list for which
+ * `fails` resolves with true, after at most `runsMax` calls. With runs to spare, no element of it can be left out alone. Clients are random: a
+ * part that fails now and then may be missed.
+ */
+async function shrink<T>(
+  list: readonly T[],
+  fails: (part: readonly T[]) => Promise<boolean>,
+  runsMax = RUNS_MAX,
+): Promise<readonly T[]> {
+  let rest = list;
+  let pieces = 2;
+  for (let runs = 0; rest.length > 0; ) {
+    const size = Math.ceil(rest.length / pieces);
+    let shrunk: readonly T[] | null = null;
+    for (let from = 0; from < rest.length && shrunk === null; from += size) {
+      if (runs++ >= runsMax) return rest;
+      const part = [...rest.slice(0, from), ...rest.slice(from + size)];
+      if (await fails(part)) shrunk = part;
+    }
+    if (shrunk === null && size === 1) return rest;
+    pieces = shrunk === null ? Math.min(pieces * 2, rest.length) : Math.max(pieces - 1, 2);
+    rest = shrunk ?? rest;
+  }
+  return rest;
+}

@@ -4,7 +4,6 @@ import { chainOf } from '../helpers/chain.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { type RedisServer, startRedis } from '../helpers/redis.ts';
 import { password, redisTests } from './outside/redis.ts';
-import { redisFailoverTests } from './outside/redis-failover.ts';
 import { alertTests, dataDirTests, firstKey, keyTests } from './outside/state.ts';
 
 const store = {} as { redis: RedisServer };
@@ -25,6 +24,5 @@ const chain = chainOf(async () => {
 
 alertTests(chain);
 redisTests(chain, store);
-redisFailoverTests(chain);
 keyTests(chain);
 dataDirTests(chain);

@@ -7,8 +7,7 @@ import { chainOf } from '../helpers/chain.ts';
 import { type Installation, installWeir } from '../helpers/installation.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { someKey } from '../helpers/settings.ts';
-import { crashLoopTests } from './releases/crash-loop.ts';
-import { hangingTests, restartTests } from './releases/restart.ts';
+import { crashLoopTests, hangingTests, restartTests } from './releases/restart.ts';
 import { upgradeTests } from './releases/upgrade.ts';
 
 /** `releases/one` and `releases/two`, and the link `current` to one of them. */

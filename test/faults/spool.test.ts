@@ -2,16 +2,17 @@
 import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
-import { openDatabase } from '../../server/store/connect/pool.ts';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { chainOf } from '../helpers/chain.ts';
 import { cutOff } from '../helpers/cut-off.ts';
+import { hold, rowsOf } from '../helpers/hold.ts';
 import { look, postgresPids } from '../helpers/processes.ts';
 import { missing, type Sender, type SenderOptions } from '../helpers/sender.ts';
 import { canMount, mountSmallDisk, resizeDisk, skippedNote } from '../helpers/small-disk.ts';
 import { until } from '../helpers/wait.ts';
 import { untilSaved } from '../helpers/webhooks.ts';
 import { kill, readiness } from '../helpers/weir.ts';
+import { frozen } from './kinds.ts';
 
 const SPOOL_BYTES_MAX = 16_777_216;
 /** A spool that is full by INGEST_SPOOL_BYTES_MAX does not fill it. */
@@ -98,11 +99,10 @@ test('Postgres frozen, and killed during the drain', async () => {
   const { sender } = load;
   const drained = await weir.metric('weir_spool_events_drained_total');
   const { postmaster, backends } = (await postgresPids(weir.dataDir))!;
-  const frozen = [postmaster, ...backends];
-  for (const pid of frozen) kill(pid, 'SIGSTOP');
+  const thaw = frozen([postmaster, ...backends]);
   await sender.acceptMore(600);
   await databaseIs('spooling');
-  for (const pid of frozen) kill(pid, 'SIGCONT');
+  thaw();
   await until(async () => (await weir.metric('weir_spool_events_drained_total')) > drained);
   kill((await postgresPids(weir.dataDir))!.postmaster, 'SIGKILL');
   await sender.acceptMore(300);
@@ -113,42 +113,39 @@ test('Postgres frozen, and killed during the drain', async () => {
   await expectEachStoredOnce(load);
 });
 
-test('a full spool refuses events, keeps what it has, and drains', async () => {
-  const { weir } = chain;
-  const load = await startLoad({ bodyBytes: 200_000, lanes: 8, first: 20 });
-  const { sender } = load;
+/** Postgres is away until so many requests were refused, then Weir recovers. */
+async function expectRefusals(options: Parameters<typeof startLoad>[0], during: () => Promise<unknown>): Promise<void> {
+  const load = await startLoad({ lanes: 8, first: 20, ...options });
   const { restore } = await cutOff(chain.weir.conninfo);
-  await until(() => sender.refusals.length > 20);
-  expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
-  const answer = await until(async () => {
-    const found = await readiness(weir.port);
-    return found?.status === 503 && found;
-  });
-  expect(answer.checks.database).toBe('failing');
-  expect(await weir.metric('weir_spool_bytes')).toBeLessThanOrEqual(SPOOL_BYTES_MAX);
-  expect(await weir.metric('weir_spool_events')).toBeGreaterThan(40);
+  await until(() => load.sender.refusals.length > 20);
+  expect(new Set(load.sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
+  await until(async () => (await readiness(chain.weir.port))?.status === 503);
+  await during();
   await restore();
+  // Room is found as soon as files are drained.
+  await databaseIs('ok');
   await expectEachStoredOnce(load);
+}
+
+test('a full spool refuses events, keeps what it has, and drains', async () => {
+  await expectRefusals({ bodyBytes: 200_000 }, async () => {
+    expect((await readiness(chain.weir.port))?.checks.database).toBe('failing');
+    expect(await chain.weir.metric('weir_spool_bytes')).toBeLessThanOrEqual(SPOOL_BYTES_MAX);
+    expect(await chain.weir.metric('weir_spool_events')).toBeGreaterThan(40);
+  });
 });
+
+const isFull = () => chain.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason)));
 
 test.runIf(canMount)(
   `a full disk of the spool${skippedNote}: events are refused, and what was answered is stored`,
   async () => {
     // Smaller than INGEST_SPOOL_BYTES_MAX may be.
     resizeDisk(spoolDir, '6m');
-    const { weir } = chain;
-    const load = await startLoad({ bodyBytes: 100_000, lanes: 8, first: 20 });
-    const { sender } = load;
-    const { restore } = await cutOff(chain.weir.conninfo);
-    await until(() => sender.refusals.length > 20);
-    expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
-    await until(async () => (await readiness(weir.port))?.status === 503);
-    await until(() => chain.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason))));
-    expect(await weir.metric('weir_spool_events')).toBeGreaterThan(5);
-    await restore();
-    // Room is found as soon as files are drained.
-    await databaseIs('ok');
-    await expectEachStoredOnce(load);
+    await expectRefusals({ bodyBytes: 100_000 }, async () => {
+      await until(isFull);
+      expect(await chain.weir.metric('weir_spool_events')).toBeGreaterThan(5);
+    });
     resizeDisk(spoolDir, DISK_SIZE);
   },
 );
@@ -161,7 +158,7 @@ test.runIf(canMount)(`a process starts while the disk of the spool is full${skip
   const [killed] = await weir.servingPids();
   kill(killed!, 'SIGKILL');
   await until(() => chain.events('process_up').length > 0);
-  await until(() => chain.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason))));
+  await until(isFull);
   await rm(ballast);
   resizeDisk(spoolDir, DISK_SIZE);
 });
@@ -183,16 +180,14 @@ test('the primary killed while it spools, and while it drains', async () => {
 
   // The drain is held in the middle of a transaction.
   const { conninfo } = chain.weir;
-  const holder = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test', onError: () => {} });
-  await holder.transaction(async (query) => {
-    await query({ text: 'lock table events in share mode' });
-    await chain.startAgain();
-    const waiting = `select from pg_stat_activity where application_name = 'weir-spool' and wait_event_type = 'Lock'`;
-    await until(async () => (await query({ text: waiting })).length > 0);
-    expect((await filesOfSpool()).some((name) => name.endsWith('.draining'))).toBe(true);
-    await killWeir();
-  });
-  await holder.close();
+  const release = await hold(conninfo, 'lock table events in share mode');
+  onTestFinished(release);
+  await chain.startAgain();
+  const waiting = `select from pg_stat_activity where application_name = 'weir-spool' and wait_event_type = 'Lock'`;
+  await until(async () => (await rowsOf(conninfo, waiting)).length > 0);
+  expect((await filesOfSpool()).some((name) => name.endsWith('.draining'))).toBe(true);
+  await killWeir();
+  await release();
   await chain.startAgain();
   await expectEachStoredOnce(load);
 });

@@ -31,6 +31,6 @@ export async function hold(conninfo: string, text: string, applicationName = 'we
 
 /** Rows of a query on a connection of its own. */
 export async function rowsOf(conninfo: string, text: string): Promise<object[]> {
-  const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test', onError: () => {} });
+  const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'test', onError: () => {} });
   return database.query({ text }).finally(() => database.close());
 }

@@ -1,7 +1,7 @@
 /** One Weir for the tests of a file, with two cells on Postgres servers of their own: each fault follows on the recovery from the last one. */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../../server/store/embedded/join.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
@@ -55,6 +55,19 @@ export interface CellInstallation {
   cellsAway(): Promise<number[]>;
   /** The senders go on after the fault; then each event is in the server of its webhook. */
   expectNothingLost(senders: readonly Sender[]): Promise<void>;
+  /** A test of a fault of one server under load: only the webhooks of its cell are refused, and nothing is lost. */
+  test(title: string, fault: CellFault): void;
+}
+
+interface CellFault {
+  /** False: this machine cannot make it, and the test is skipped. */
+  possible?: boolean;
+  cell: 1 | 2;
+  load?: Partial<SenderOptions>;
+  /** Makes it; returns how it is undone. */
+  make(server: Server): Promise<() => unknown>;
+  /** What holds while it lasts. */
+  during?(sender: Sender): unknown;
 }
 
 export function cellInstallation(): CellInstallation {
@@ -108,6 +121,25 @@ export function cellInstallation(): CellInstallation {
   return {
     get weir() {
       return weir;
+    },
+    test(title, { possible = true, cell, load = {}, make, during }) {
+      test.runIf(possible)(title, async () => {
+        const senders = await this.startLoad((number) => (number === cell ? load : {}));
+        const others = senders.filter((_, number) => number !== cell);
+        const undo = await make(servers[cell - 1]!);
+        try {
+          await until(async () => senders[cell]!.refusals.length > 0 || (await cellsAway()).includes(cell));
+          await Promise.all(others.map((sender) => sender.acceptMore(100)));
+          await during?.(senders[cell]!);
+        } finally {
+          await undo();
+        }
+        await this.expectNothingLost(senders);
+        expect(others.flatMap(({ refusals }) => refusals)).toEqual([]);
+        const refusals = senders[cell]!.refusals.map(({ status, code }) => `${status} ${code}`);
+        expect(refusals.filter((refusal) => refusal !== '503 database_unavailable')).toEqual([]);
+        expect(senders.flatMap(({ losses }) => losses)).toEqual([]);
+      });
     },
     servers,
     webhooks,

@@ -4,10 +4,10 @@
  */
 import { expect, onTestFinished, test } from 'vitest';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
+import { hold, type Release, rowsOf } from '../../helpers/hold.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
-import { hold, type Release, rowsOf } from './hold.ts';
 import type { CellInstallation, Server } from './installation.ts';
 import { type Repeater, startRepeater } from './repeater.ts';
 

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { cutOff } from '../../helpers/cut-off.ts';
+import { hold, rowsOf } from '../../helpers/hold.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
-import { hold, rowsOf } from './hold.ts';
 import type { CellInstallation } from './installation.ts';
 
 export function spoolTests(installation: CellInstallation): void {

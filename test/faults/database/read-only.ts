@@ -1,25 +1,25 @@
 /** A Postgres that accepts no writes for a while, by a setting or as a standby, and accepts them again. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, readiness } from '../../helpers/weir.ts';
+import { asApp, kill, readiness } from '../../helpers/weir.ts';
+import { readOnly } from '../kinds.ts';
+import type { underLoad } from '../under-load.ts';
 
-export function readOnlyTests(chain: Chain): void {
+export function readOnlyTests(chain: Chain, load: ReturnType<typeof underLoad>): void {
   describe('a Postgres that accepts no writes', () => {
     let agent: TestAgent;
     let person: TestPerson;
 
     beforeAll(async () => {
-      const { weir } = chain;
-      const url = `http://127.0.0.1:${weir.port}`;
-      const app = { database: weir.database, conninfo: weir.conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+      const app = asApp(chain.weir);
       agent = await addAgent(app, []);
       person = await addPerson(app, 'operator');
     });
@@ -50,41 +50,46 @@ export function readOnlyTests(chain: Chain): void {
 
     const refused = Array(3).fill('503 database_unavailable');
     const served = ['202', '200', '201'];
-    const isServed = async () => JSON.stringify(await writes()) === JSON.stringify(served);
+    const isServed = async () => isDeepStrictEqual(await writes(), served);
+    const isRefused = async () => isDeepStrictEqual(await writes(), refused);
+    const expectNoFailure = () => expect(chain.events('request_failed')).toEqual([]);
 
-    test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', async () => {
-      const sender = await chain.startLoad({ lanes: 20, first: 100 });
-      await change('alter database weir set default_transaction_read_only = on');
-      const beganMs = performance.now();
-      await cutSessions();
-      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
-      expect((await readiness(chain.weir.port))?.status).toBe(503);
-      expect(await writes()).toEqual(refused);
-      await change('alter database weir reset default_transaction_read_only');
-      await until(isServed);
-      await sender.acceptMore(100);
-      await sender.stop();
-      expect(sender.refusals.every(({ status, code }) => status === 503 && code === 'database_unavailable')).toBe(true);
-      await until(async () => (await readiness(chain.weir.port))?.status === 200);
-      const seconds = (performance.now() - beganMs) / 1_000;
-      expect(chain.events('database_refused').length).toBeLessThanOrEqual(seconds + 1);
-      expect(chain.events('request_failed')).toEqual([]);
+    load.test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', {
+      load: { lanes: 20, first: 100 },
+      refusals: ['database_unavailable'],
+      async make() {
+        const beganMs = performance.now();
+        await change('alter database weir set default_transaction_read_only = on');
+        await cutSessions();
+        return async () => {
+          await change('alter database weir reset default_transaction_read_only');
+          await until(isServed);
+          const seconds = (performance.now() - beganMs) / 1_000;
+          expect(chain.events('database_refused').length).toBeLessThanOrEqual(seconds + 1);
+        };
+      },
+      async during() {
+        await until(isRefused);
+        expect((await readiness(chain.weir.port))?.status).toBe(503);
+        expect(await writes()).toEqual(refused);
+      },
+      after: expectNoFailure,
     });
 
-    test('sessions that become read-only under load are closed, and each log line counts omitted ones', async () => {
-      const sender = await chain.startLoad({ lanes: 50, perSecondMax: Infinity, first: 200 });
-      await run('alter system set default_transaction_read_only = on');
-      await run('select pg_reload_conf()');
-      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
-      await run('alter system reset default_transaction_read_only');
-      await run('select pg_reload_conf()');
-      await until(isServed);
-      await sender.acceptMore(200);
-      await sender.stop();
-      // At most one line a second, so the first of this test may wait for it, and count what it leaves out.
-      const line = await until(() => chain.events('database_refused')[0]);
-      expect(line).toMatchObject({ sql_state: '25006', left_out: expect.any(Number) });
-      expect(chain.events('request_failed')).toEqual([]);
+    load.test('sessions that become read-only under load are closed, and each log line counts omitted ones', {
+      load: { lanes: 50, perSecondMax: Infinity, first: 200 },
+      refusals: ['database_unavailable'],
+      async make() {
+        const undo = await readOnly(chain.weir.database);
+        await until(isRefused);
+        return () => undo().then(() => until(isServed));
+      },
+      async after() {
+        // At most one line a second, so the first of this test may wait for it, and count what it leaves out.
+        const line = await until(() => chain.events('database_refused')[0]);
+        expect(line).toMatchObject({ sql_state: '25006', left_out: expect.any(Number) });
+        expectNoFailure();
+      },
     });
 
     test('a server that returns as a standby accepts no writes until it is promoted', async () => {
@@ -93,12 +98,12 @@ export function readOnlyTests(chain: Chain): void {
       await writeFile(join(chain.weir.dataDir, 'postgres', 'standby.signal'), '');
       kill((await postgresPids(chain.weir.dataDir))!.postmaster, 'SIGINT');
       await until(async () => (await standby().catch(() => null))?.is);
-      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
+      await until(isRefused);
       expect((await readiness(chain.weir.port))?.checks.database).toBe('failing');
       await run('select pg_promote()');
       await until(isServed);
       await until(async () => (await readiness(chain.weir.port))?.status === 200);
-      expect(chain.events('request_failed')).toEqual([]);
+      expectNoFailure();
     });
   });
 }

@@ -20,9 +20,10 @@ class Copy {
     return this.seen.stored.events.find(({ mark }) => mark === sent.parts[0]!.mark)!;
   }
 
-  delivery(agent: string, state = 'done'): StoredDelivery {
+  /** A delivery that is done. */
+  delivery(agent: string): StoredDelivery {
     const { id } = this.seen.agents.find(({ name }) => name === agent)!;
-    return this.seen.stored.deliveries.find((delivery) => delivery.agent_id === id && delivery.state === state)!;
+    return this.seen.stored.deliveries.find((delivery) => delivery.agent_id === id && delivery.state === 'done')!;
   }
 
   /** A lease that was acknowledged, with a confirmation. */
@@ -75,34 +76,22 @@ const sabotages: Readonly<Record<string, Record<string, (copy: Copy) => unknown>
     },
   },
   'the id of a response is that of the event': {
-    'a response has another id': (copy) => {
-      copy.accepted('w1').ids = [NEW_ID];
-    },
+    'a response has another id': (copy) => Object.assign(copy.accepted('w1'), { ids: [NEW_ID] }),
   },
   'a batch is stored as a whole': {
     'an event of a batch is deleted': (copy) =>
       copy.remove(copy.eventOf(copy.accepted('w4', ({ parts }) => parts.length > 1))),
   },
   'a refused request is not stored': {
-    'an event was answered 403': (copy) => {
-      copy.accepted('w1').status = 403;
-    },
+    'an event was answered 403': (copy) => Object.assign(copy.accepted('w1'), { status: 403 }),
   },
   'a forged request is refused': {
-    'a forged request is answered 202': (copy) => {
-      copy.accepted('w1').forged = true;
-    },
+    'a forged request is answered 202': (copy) => Object.assign(copy.accepted('w1'), { forged: true }),
   },
   'an event has the bytes of its request': {
-    'a body is changed': (copy) => {
-      copy.eventOf(copy.accepted('w1')).hash = 'another';
-    },
-    'a header is lost': (copy) => {
-      copy.eventOf(copy.accepted('w1')).headers = '';
-    },
-    'an event has no request': (copy) => {
-      copy.eventOf(copy.accepted('w1')).mark = 'another';
-    },
+    'a body is changed': (copy) => Object.assign(copy.eventOf(copy.accepted('w1')), { hash: 'another' }),
+    'a header is lost': (copy) => Object.assign(copy.eventOf(copy.accepted('w1')), { headers: '' }),
+    'an event has no request': (copy) => Object.assign(copy.eventOf(copy.accepted('w1')), { mark: 'another' }),
   },
   'received_at has the order of arrival': {
     'an event is received later': (copy) => {
@@ -120,34 +109,25 @@ const sabotages: Readonly<Record<string, Record<string, (copy: Copy) => unknown>
     'the event of a delivery is deleted': (copy) => copy.remove(copy.eventOf(copy.accepted('w1'))),
   },
   'a delivery is attempted up to the limit': {
-    'a delivery has more attempts': (copy) => {
-      copy.delivery('a0').attempts = 99;
-    },
+    'a delivery has more attempts': (copy) => Object.assign(copy.delivery('a0'), { attempts: 99 }),
     'a delivery is dead after its first attempt': (copy) =>
       Object.assign(copy.delivery('a0'), { state: 'dead', attempts: 1 }),
   },
   'an agent that acknowledges everything has no dead delivery': {
-    'its delivery is dead': (copy) => {
-      copy.delivery('a3').state = 'dead';
-    },
+    'its delivery is dead': (copy) => Object.assign(copy.delivery('a3'), { state: 'dead' }),
   },
   'every delivery is finished after the faults': {
-    'a delivery stays leased': (copy) => {
-      copy.delivery('a0').state = 'leased';
-    },
+    'a delivery stays leased': (copy) => Object.assign(copy.delivery('a0'), { state: 'leased' }),
   },
   'a filter decides on a delivery': {
-    'a delivery that passes is filtered': (copy) => {
-      copy.delivery('a1').state = 'filtered';
-    },
-    'a filtered delivery is done': (copy) => {
-      copy.delivery('a1', 'filtered').state = 'done';
+    'a delivery that passes is filtered': (copy) => Object.assign(copy.delivery('a1'), { state: 'filtered' }),
+    // All of them: an event that is not JSON has no expectation.
+    'filtered deliveries are done': ({ seen: { stored } }) => {
+      for (const delivery of stored.deliveries) if (delivery.state === 'filtered') delivery.state = 'done';
     },
   },
   'a dismissed delivery was dismissed': {
-    'a delivery is dismissed by itself': (copy) => {
-      copy.delivery('a0').state = 'dismissed';
-    },
+    'a delivery is dismissed by itself': (copy) => Object.assign(copy.delivery('a0'), { state: 'dismissed' }),
   },
   'a job is finished': {
     'a job stays queued': ({ seen: { history } }) =>
@@ -181,14 +161,10 @@ const sabotages: Readonly<Record<string, Record<string, (copy: Copy) => unknown>
     'its delivery is deleted': ({ seen: { stored, history } }) => {
       stored.deliveries = stored.deliveries.filter(({ id }) => id !== history.leases[0]!.delivery);
     },
-    'another agent gets it': (copy) => {
-      copy.acknowledged().agent = 'a1';
-    },
+    'another agent gets it': (copy) => Object.assign(copy.acknowledged(), { agent: 'a1' }),
   },
   'an agent gets the bytes of the event': {
-    'a delivery has another body': (copy) => {
-      copy.acknowledged().hash = 'another';
-    },
+    'a delivery has another body': (copy) => Object.assign(copy.acknowledged(), { hash: 'another' }),
   },
   'a delivery is done when it was acknowledged': {
     'an acknowledged delivery is pending': (copy) => {

@@ -1,15 +1,17 @@
 /** Shared rate-limit counters: exact over all processes while Redis is available, and no reason to refuse a request otherwise. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
+import { Link } from '../../helpers/link.ts';
 import { type RedisServer, startRedis } from '../../helpers/redis.ts';
 import { type Sender, startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, readiness } from '../../helpers/weir.ts';
 
 const LIMIT = 150;
+const BEFORE = 60;
 export const password = 'sesame-sesame';
 
-export const sharedLimits = (url: string) => ({
+const sharedLimits = (url: string) => ({
   RATE_LIMIT_BACKEND: 'shared',
   RATE_LIMIT_SHARED_URL: url,
   // A day, so that the window never moves during a test.
@@ -80,5 +82,60 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
     store.redis = await startRedis({ port: store.redis.port, password });
     await degraded(0);
     await expectExactCount();
+  });
+
+  test('counters survive a failover, a read-only replica fails open, and a flush starts at zero', async () => {
+    const first = await startRedis();
+    onTestFinished(() => first.stop());
+    const second = await startRedis({ settings: ['--replicaof', '127.0.0.1', String(first.port)] });
+    onTestFinished(() => second.stop());
+    await until(async () => (await second.cli('info', 'replication')).includes('master_link_status:up'));
+    // One address, as a virtual address or HAProxy has it.
+    const front = await Link.to(first.port);
+    onTestFinished(() => front.close());
+    await chain.configure(sharedLimits(`redis://127.0.0.1:${front.port}`));
+    const { weir } = chain;
+    const uncounted = () => weir.metric('weir_requests_uncounted_total');
+    /** Sends one after another until this many are accepted or one is refused; returns how many of them were counted. */
+    const send = async (webhook: { path: string; secret: string }, most: number) => {
+      const before = await uncounted();
+      const sender = startSender({ port: weir.port, ...webhook, lanes: 1, keepAlive: false });
+      await until(() => sender.accepted.size >= most || sender.refusals.length > 0);
+      await sender.stop();
+      expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(
+        new Set(sender.refusals.length > 0 ? ['rate_limited'] : []),
+      );
+      expect(sender.losses).toEqual([]);
+      return sender.accepted.size - ((await uncounted()) - before);
+    };
+
+    const webhook = await weir.addWebhook(LIMIT);
+    const counted = await send(webhook, BEFORE);
+    const offset = async (redis: typeof first) =>
+      (await redis.cli('info', 'replication')).match(/master_repl_offset:(\d+)/)![1];
+    await until(async () => (await offset(first)) === (await offset(second)));
+
+    // The address moves to the replica before it is promoted.
+    await first.stop();
+    front.target = second.port;
+    front.reset();
+    await until(async () => {
+      await send(webhook, 1);
+      return (await weir.metric('weir_rate_limit_degraded')) > 0;
+    });
+    await second.cli('replicaof', 'no', 'one');
+    await degraded(0);
+    // What was counted before the failover still counts. A request whose count was late was allowed uncounted, and may count nevertheless.
+    const rest = await send(webhook, 2 * LIMIT);
+    expect(rest).toBeGreaterThan(0);
+    expect(rest).toBeLessThanOrEqual(LIMIT - counted);
+
+    const other = await weir.addWebhook(LIMIT);
+    const beforeFlush = await send(other, BEFORE);
+    await second.cli('flushall');
+    await degraded(0);
+    const afterFlush = await send(other, 2 * LIMIT);
+    expect(afterFlush).toBeGreaterThan(LIMIT - beforeFlush);
+    expect(afterFlush).toBeLessThanOrEqual(LIMIT);
   });
 }

@@ -8,11 +8,11 @@ import { agentsOf, request } from '../../helpers/agents.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { signedRequest } from '../../helpers/requests.ts';
-import { missing } from '../../helpers/sender.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 import { kill, readiness, spawnWeir, type Weir } from '../../helpers/weir.ts';
+import { expectNothingLost } from '../under-load.ts';
 
 const [first, second] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string];
 
@@ -164,9 +164,7 @@ export function dataDirTests(chain: Chain): void {
     expect(chain.events('restart_failed')).toEqual([]);
     await sender.acceptMore(100);
     await sender.stop();
-    expect(sender.refusals).toEqual([]);
-    expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);
-    expect(await missing(weir.database, sender.accepted)).toEqual([]);
+    await expectNothingLost(chain, sender, { losses: 'of new connections' });
     weir.signal('SIGTERM');
     expect(await weir.ended).toBe(0);
   });

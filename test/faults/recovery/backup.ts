@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
 import type { Chain } from '../../helpers/chain.ts';
+import { hold } from '../../helpers/hold.ts';
 import { emptyDatabase } from '../../helpers/postgres.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
@@ -22,31 +22,11 @@ export function backupTests(chain: Chain): void {
     });
     afterAll(() => rm(directory, { recursive: true }));
 
-    /** A session of the test, which holds the last table of the list: the backup waits for it with locks on all other tables. */
+    /** Holds the last table of the list: the backup waits for it with locks on all other tables. */
     async function holdBackup() {
-      const session = openDatabase(`host='${chain.weir.dataDir}/postgres' user=weir dbname=weir`, {
-        connectionsMax: 1,
-        applicationName: 'weir-test',
-      });
       await chain.weir.database.query({ text: 'create table if not exists zz_held (id int)' });
-      let open = () => {};
-      const gate = new Promise<void>((resolve) => {
-        open = resolve;
-      });
-      let held: Promise<void> | undefined;
-      await new Promise<void>((locked, failed) => {
-        held = session.transaction(async (query) => {
-          await query({ text: 'lock table zz_held in access exclusive mode' });
-          locked();
-          await gate;
-        });
-        held.catch(failed);
-      });
-      return async () => {
-        open();
-        await held;
-        await session.close();
-      };
+      const conninfo = `host='${chain.weir.dataDir}/postgres' user=weir dbname=weir`;
+      return hold(conninfo, 'lock table zz_held in access exclusive mode');
     }
 
     const isHeld = async () => {

@@ -29,11 +29,11 @@ export function connectionTests(chain: Chain): void {
     expect([sender.refusals, sender.losses]).toEqual([[], []]);
   }
 
+  const metric = (name: string) => chain.weir.metric(name);
+
   /** Opens connections that each send this, until Weir has them all; replaces those that Weir closes as idle. Returns the bytes of each. */
   async function open(count: number, text: string): Promise<{ clients: RawClient[]; bytes: number }> {
-    const connections = () => chain.weir.metric('weir_connections');
-    const resident = () => chain.weir.metric('weir_resident_bytes');
-    const before = { bytes: await resident(), connections: await connections() };
+    const before = { bytes: await metric('weir_resident_bytes'), connections: await metric('weir_connections') };
     let clients: RawClient[] = [];
     await until(async () => {
       clients = clients.filter((client) => !client.closed);
@@ -41,61 +41,43 @@ export function connectionTests(chain: Chain): void {
       const added = await Promise.all(more);
       clients.push(...added);
       await Promise.all(added.map((client) => client.send(text)));
-      return (await connections()) >= before.connections + 0.95 * count;
+      return (await metric('weir_connections')) >= before.connections + 0.95 * count;
     });
-    const bytes = ((await resident()) - before.bytes) / ((await connections()) - before.connections);
-    return { clients, bytes };
+    const opened = (await metric('weir_connections')) - before.connections;
+    return { clients, bytes: ((await metric('weir_resident_bytes')) - before.bytes) / opened };
   }
 
-  test(`${IDLE} idle connections cost little memory, and others are served`, async () => {
+  const slow = () => {
+    const signature = signatureOf(chain.webhook.secret, 'x'.repeat(BODY_BYTES));
+    const fields = [`Content-Length: ${BODY_BYTES}`, `X-Hub-Signature-256: ${signature}`];
+    return `POST ${chain.webhook.path} HTTP/1.1\r\nHost: x\r\n${fields.join('\r\n')}\r\n\r\nx`;
+  };
+  const head = 'GET / HTTP/1.1\r\nHost: x\r\nX-A: '.padEnd(HEAD_BYTES, 'x');
+
+  const rows: readonly [what: string, count: number, text: () => string, bytesMax: number][] = [
+    ['idle connections', IDLE, () => 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n', CONNECTION_BYTES_MAX],
+    ['slow senders', SLOW, slow, CONNECTION_BYTES_MAX],
+    ['unfinished heads of the largest size', HEADS, () => head, HEADS_BYTES_MAX / HEADS],
+  ];
+  test.each(rows)('%s (%i) take little memory, and others are served', async (what, count, text, bytesMax) => {
     await chain.configure({ CLIENT_REQUESTS_MAX: 2_000 * FACTOR });
     // Send requests first, so that the heap has its usual size.
     await expectServed(2_000);
-    const { clients, bytes } = await open(IDLE, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    const { clients, bytes } = await open(count, text());
     try {
-      console.log(`an idle connection takes ${(bytes / 1024).toFixed(1)} KiB`);
-      expect(bytes).toBeLessThan(CONNECTION_BYTES_MAX);
+      console.log(`${what}: each takes ${(bytes / 1024).toFixed(1)} KiB`);
+      expect(bytes).toBeLessThan(bytesMax);
+      expect(await metric('weir_body_bytes_held')).toBeLessThanOrEqual(SLOW);
       await expectServed(500);
     } finally {
       for (const client of clients) client.destroy();
     }
-    await until(async () => (await chain.weir.metric('weir_connections')) < 100);
-  });
-
-  test(`${SLOW} slow senders cost little memory, and others are served`, async () => {
-    const signature = signatureOf(chain.webhook.secret, 'x'.repeat(BODY_BYTES));
-    const fields = [`Content-Length: ${BODY_BYTES}`, `X-Hub-Signature-256: ${signature}`];
-    const { clients, bytes } = await open(
-      SLOW,
-      `POST ${chain.webhook.path} HTTP/1.1\r\nHost: x\r\n${fields.join('\r\n')}\r\n\r\nx`,
-    );
-    try {
-      console.log(`a slow sender takes ${(bytes / 1024).toFixed(1)} KiB`);
-      expect(bytes).toBeLessThan(CONNECTION_BYTES_MAX);
-      expect(await chain.weir.metric('weir_body_bytes_held')).toBeLessThanOrEqual(SLOW);
-      await expectServed(500);
-    } finally {
-      for (const client of clients) client.destroy();
-    }
-    await until(async () => (await chain.weir.metric('weir_body_bytes_held')) === 0);
-  });
-
-  test('3,000 unfinished heads of the largest size take at most 64 MiB, and others are served', async () => {
-    const { clients, bytes } = await open(HEADS, 'GET / HTTP/1.1\r\nHost: x\r\nX-A: '.padEnd(HEAD_BYTES, 'x'));
-    try {
-      console.log(`an unfinished head takes ${(bytes / 1024).toFixed(1)} KiB`);
-      expect(bytes * HEADS).toBeLessThan(HEADS_BYTES_MAX);
-      await expectServed(500);
-    } finally {
-      for (const client of clients) client.destroy();
-    }
-    await until(async () => (await chain.weir.metric('weir_connections')) < 100);
+    await until(async () => (await metric('weir_connections')) < 100 && (await metric('weir_body_bytes_held')) === 0);
   });
 
   test('a longer head is answered 431 before it is complete', async () => {
     const client = await RawClient.connect(chain.weir.port);
-    await client.send('GET / HTTP/1.1\r\nHost: x\r\nX-A: '.padEnd(HEAD_BYTES, 'x'));
-    await client.send('xxxx');
+    await client.send(`${head}xxxx`);
     expect((await client.answer())!.status).toBe(431);
     await client.ended();
   });

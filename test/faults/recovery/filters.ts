@@ -1,20 +1,17 @@
 /** Claims of an agent with a filter while Weir and its Postgres are killed: every event that passes is delivered, and no other. */
 import { expect, test } from 'vitest';
 import { addAgent, agentsOf, letPass, storeEvents, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { processesOf } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
-import { kill } from '../../helpers/weir.ts';
+import { asApp, kill } from '../../helpers/weir.ts';
 
 const EVENTS = 3_000;
 /** One of this many events passes the filter. */
 const EACH = 10;
 
 export function filterTests(chain: Chain): void {
-  const url = () => `http://127.0.0.1:${chain.weir.port}`;
-
   /** Ids of events by the state of their delivery. */
   async function eventsByState({ id }: TestAgent): Promise<Record<string, string[]>> {
     const rows = await chain.weir.database.query<{ state: string; ids: string[] }>({
@@ -25,9 +22,9 @@ export function filterTests(chain: Chain): void {
   }
 
   test('kill -9 of Weir between verdicts and leases, then of Weir and Postgres between claims and acks', async () => {
-    const app = { ...chain.weir, url: url(), settings: { PUBLIC_URL: url() } } as unknown as TestApp;
+    const app = asApp(chain.weir);
     const webhook = await chain.weir.addWebhook();
-    let agent = await addAgent(app, [{ ...webhook, url: `${url()}${webhook.path}` }]);
+    let agent = await addAgent(app, [{ ...webhook, url: app.url + webhook.path }]);
     const agents = agentsOf(chain.weir);
     made(await agents.subscribe(agent.id, webhook.id, { filter: 'event_type == "wanted"' }));
     // Claims of an agent with a limit lock its row before they lease.
@@ -60,7 +57,7 @@ export function filterTests(chain: Chain): void {
     });
     await expectNothingLost();
     await chain.startAgain();
-    agent = agent.at({ url: url() });
+    agent = agent.at(asApp(chain.weir));
     const received: string[] = [];
     const consume = async () => {
       for (;;) {
@@ -75,7 +72,7 @@ export function filterTests(chain: Chain): void {
     await chain.weir.ended;
     await lost;
     await chain.startAgain();
-    agent = agent.at({ url: url() });
+    agent = agent.at(asApp(chain.weir));
     await expectNothingLost();
     await letPass(chain.weir.database, 3600);
     await until(async () => {

@@ -1,12 +1,11 @@
 /** A replay of many events while Weir and its Postgres are killed: each event is replayed once. */
 import { expect, test } from 'vitest';
-import { addAgent, storeEvents, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { addAgent, storeEvents } from '../../helpers/agents.ts';
 import type { Chain } from '../../helpers/chain.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { postgresPids, processesOf } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill } from '../../helpers/weir.ts';
+import { asApp, kill } from '../../helpers/weir.ts';
 
 const EVENTS = 2_000;
 
@@ -27,16 +26,10 @@ export function jobTests(chain: Chain): void {
   test('kill -9 of Postgres, then of Weir with it, then TERM during a job: it continues where it was', async () => {
     // A batch of 100 a second.
     await chain.configure({ REPLAY_DELIVERIES_PER_SECOND: 100 });
-    const url = `http://127.0.0.1:${chain.weir.port}`;
-    const app = {
-      database: chain.weir.database,
-      conninfo: chain.weir.conninfo,
-      url,
-      settings: { PUBLIC_URL: url },
-    } as TestApp;
+    const app = asApp(chain.weir);
     const webhook = await chain.weir.addWebhook();
-    const agent: TestAgent = await addAgent(app, [{ ...webhook, url: `${url}${webhook.path}` }]);
-    const person: TestPerson = await addPerson(app, 'operator');
+    const agent = await addAgent(app, [{ ...webhook, url: app.url + webhook.path }]);
+    const person = await addPerson(app, 'operator');
     const stored = await storeEvents(chain.weir.database, webhook.id, EVENTS, Date.now() - 1_000);
     await chain.weir.database.query({ text: 'delete from deliveries' });
     const created = await person.api('POST', '/api/v1/events/replay', {

@@ -1,12 +1,16 @@
 /** Restarts that overlap, fail or are interrupted end with the configured number of processes, and old processes serve until new ones do. */
+import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import type { Installation } from '../../helpers/installation.ts';
+import { freePort } from '../../helpers/ports.ts';
 import { isListening, processesOf } from '../../helpers/processes.ts';
-import { DRAINING, missing, type Sender } from '../../helpers/sender.ts';
+import { DRAINING, type Sender } from '../../helpers/sender.ts';
+import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
-import { ask, kill } from '../../helpers/weir.ts';
+import { ask, kill, makeDataDir, spawnWeir } from '../../helpers/weir.ts';
+import { expectNothingLost } from '../under-load.ts';
 
 const WORKERS = 2;
 const LOOK_EVERY_MS = 10;
@@ -31,47 +35,42 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     }
   }
 
-  /** The largest number of processes seen from now on; `stop` ends the watch. */
-  function watchProcesses() {
+  /** The largest number of processes seen until `done`. */
+  async function mostProcesses(done: () => Promise<unknown>): Promise<number> {
     let most = 0;
     let watching = true;
-    const watch = (async () => {
-      while (watching) {
-        most = Math.max(most, (await chain.weir.servingPids()).length);
-        await delay(LOOK_EVERY_MS);
-      }
-    })();
-    return {
-      stop: async () => {
-        watching = false;
-        await watch;
-        return most;
-      },
-    };
+    const ended = done().finally(() => {
+      watching = false;
+    });
+    while (watching) {
+      most = Math.max(most, (await chain.weir.servingPids()).length);
+      await delay(LOOK_EVERY_MS);
+    }
+    await ended;
+    return most;
   }
 
   async function expectNothingBroken(sender: Sender): Promise<void> {
+    await sender.acceptMore(100);
     await sender.stop();
-    expect(sender.refusals).toEqual([]);
-    expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);
-    expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
+    await expectNothingLost(chain, sender, { losses: 'of new connections' });
   }
 
   test('a HUP during a restart starts one more restart after it', async () => {
     const before = await chain.weir.servingPids();
     const sender = await chain.startLoad({ first: 100, ...DRAINING });
-    const watch = watchProcesses();
-    chain.weir.signal('SIGHUP');
-    await until(async () => (await chain.weir.servingPids()).length > WORKERS);
-    chain.weir.signal('SIGHUP');
-    await until(() => ends() === 2);
-    await quiet();
+    const most = await mostProcesses(async () => {
+      chain.weir.signal('SIGHUP');
+      await until(async () => (await chain.weir.servingPids()).length > WORKERS);
+      chain.weir.signal('SIGHUP');
+      await until(() => ends() === 2);
+      await quiet();
+    });
     const after = await chain.weir.servingPids();
     expect(after).toHaveLength(WORKERS);
     expect(after.filter((pid) => before.includes(pid))).toEqual([]);
     expect(chain.events('restarted')).toMatchObject([{ replaced: WORKERS }, { replaced: WORKERS }]);
-    expect(await watch.stop()).toBe(WORKERS + 1);
-    await sender.acceptMore(100);
+    expect(most).toBe(WORKERS + 1);
     await expectNothingBroken(sender);
   });
 
@@ -88,7 +87,6 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     // At most one restart for each wait of the test, and one more.
     expect(ends() - before).toBeLessThan(10);
     expect(chain.events('restart_failed')).toEqual([]);
-    await sender.acceptMore(100);
     await expectNothingBroken(sender);
   });
 
@@ -146,7 +144,6 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     expect(await chain.weir.metric('weir_rolling_restarts_total')).toBe(
       chain.weir.events('restarted').length + chain.weir.events('restart_failed').length,
     );
-    await sender.acceptMore(100);
     await expectNothingBroken(sender);
 
     await installation().repair();
@@ -187,5 +184,39 @@ export function hangingTests(chain: Chain, installation: () => Installation): vo
     expect(chain.events('restart_failed').at(-1)).toMatchObject({ reason: 'Weir is stopping', kept: WORKERS });
     expect(await processesOf(chain.weir.dataDir)).toEqual([]);
     expect(await isListening(chain.weir.port)).toBe(false);
+  });
+}
+
+/** @param chain runs on the same database @param installation restored before its next process starts */
+export function crashLoopTests(chain: Chain, installation: () => Installation): void {
+  test('a process that cannot start ends the service with exit code 1', async () => {
+    await installation().replace(
+      'server/operate/process/app.ts',
+      (built) => `${built}\nthrow new Error('this file is broken');`,
+    );
+    const dataDir = await makeDataDir();
+    const ports = { PORT: await freePort(), METRICS_PORT: await freePort() };
+    // Ten consecutive exits with growing pauses: as many as can exit in the first batch.
+    const settings = { DATABASE_URL: chain.weir.conninfo, SECRETS_KEY: someKey, DATA_DIR: dataDir, WORKERS: 10 };
+    const weir = spawnWeir({ ...settings, ...ports }, { entry: installation().entry });
+    try {
+      expect(await weir.ended).toBe(1);
+      const reason = '10 consecutive processes ended before they served (last: 1)';
+      expect(weir.events('crash_loop')).toMatchObject([{ level: 60, reason }]);
+      expect(weir.events('process_exited').length).toBeGreaterThanOrEqual(10);
+      // The last output of a process is part of the log.
+      expect(weir.events('process_output').map(({ line }) => line)).toContainEqual(
+        expect.stringContaining('\nError: this file is broken\n    at '),
+      );
+      // They never listened, and the log does not claim it.
+      expect(weir.events('listening')).toEqual([]);
+      expect(weir.events('stopped')).toHaveLength(1);
+      expect(await processesOf(dataDir)).toEqual([]);
+    } finally {
+      weir.child.kill('SIGKILL');
+      await weir.ended;
+      await installation().repair();
+      await rm(dataDir, { recursive: true });
+    }
   });
 }

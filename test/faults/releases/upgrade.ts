@@ -7,11 +7,12 @@ import type { Chain } from '../../helpers/chain.ts';
 import { runCommands } from '../../helpers/command.ts';
 import type { Installation } from '../../helpers/installation.ts';
 import { signedRequest } from '../../helpers/requests.ts';
-import { DRAINING, missing } from '../../helpers/sender.ts';
+import { DRAINING } from '../../helpers/sender.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, webhooksOf } from '../../helpers/webhooks.ts';
 import { ask, readiness } from '../../helpers/weir.ts';
+import { expectNothingLost } from '../under-load.ts';
 
 /** Two builds, of which Weir runs the first. */
 export interface Releases {
@@ -177,9 +178,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       await sender.stop();
       expect(await statusesOf()).toEqual(['new']);
       expect((await chain.weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
-      expect(sender.refusals).toEqual([]);
-      expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);
-      expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
+      await expectNothingLost(chain, sender, { losses: 'of new connections' });
     });
 
     test('can have settings that the running primary does not know', async () => {

@@ -4,11 +4,11 @@ import { readdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { kill } from '../../../helpers/weir.ts';
+import { frozen } from '../../kinds.ts';
 import type { Fault } from '../faults.ts';
 import type { Draw } from '../plan.ts';
 import type { Instance } from '../world/instance.ts';
 import type { World } from '../world/world.ts';
-import { frozen } from './stores.ts';
 
 const run = promisify(execFile);
 
@@ -84,7 +84,8 @@ export const processFaults = {
     async start(world, draw) {
       const instance = upInstance(world, draw);
       if (instance === null) return null;
-      return frozen([instance.weir.pid, ...(await instance.weir.servingPids())], `instance ${instance.parts.number}`);
+      const pids = [instance.weir.pid, ...(await instance.weir.servingPids())];
+      return { what: `instance ${instance.parts.number}`, heal: frozen(pids) };
     },
   },
   'no file descriptors': {

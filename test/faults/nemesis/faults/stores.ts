@@ -2,12 +2,13 @@
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { hold } from '../../../helpers/hold.ts';
+import type { LinkMode } from '../../../helpers/link.ts';
 import { kill } from '../../../helpers/weir.ts';
-import { hold } from '../../cells/hold.ts';
+import { frozen } from '../../kinds.ts';
 import type { Fault } from '../faults.ts';
 import type { Draw } from '../plan.ts';
 import type { DiskFault } from '../world/disk-fault.ts';
-import type { LinkMode } from '../world/link.ts';
 import type { PostgresServer } from '../world/postgres.ts';
 import type { World } from '../world/world.ts';
 
@@ -27,14 +28,6 @@ const ended = (signal: NodeJS.Signals) => async (world: World, draw: Draw) => {
   await server.end(signal);
   return { what: `${signal} to ${server.name}`, heal: () => server.start() };
 };
-
-export function frozen(pids: readonly number[], what: string) {
-  for (const pid of pids) kill(pid, 'SIGSTOP');
-  const heal = () => {
-    for (const pid of pids) kill(pid, 'SIGCONT');
-  };
-  return { what, heal };
-}
 
 const linked = (mode: LinkMode, resets: number) => async (world: World, draw: Draw) => {
   const link = draw.of(world.links);
@@ -98,7 +91,7 @@ export const storeFaults = {
     forMs: [500, 9_000],
     async start(world, draw) {
       const server = upServer(world, draw);
-      return server && frozen(await server.pids(), server.name);
+      return server && { what: server.name, heal: frozen(await server.pids()) };
     },
   },
   'the standby is promoted': {
@@ -116,7 +109,7 @@ export const storeFaults = {
     needs: ({ standby }) => standby,
     async start({ servers }) {
       const pids = await servers[0]!.pids('standby');
-      return pids.length > 0 ? frozen(pids, '') : null;
+      return pids.length > 0 ? { what: '', heal: frozen(pids) } : null;
     },
   },
   'a table is locked': {

@@ -3,6 +3,7 @@ import { appendFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Overrides } from '../../../helpers/app.ts';
+import type { Link } from '../../../helpers/link.ts';
 import { look } from '../../../helpers/processes.ts';
 import { until } from '../../../helpers/wait.ts';
 import { kill, startWeir, type Weir } from '../../../helpers/weir.ts';
@@ -10,7 +11,6 @@ import { Client, type Reply } from '../clients/http.ts';
 import type { History } from '../history.ts';
 import type { Draw } from '../plan.ts';
 import type { DiskFault } from './disk-fault.ts';
-import type { Link } from './link.ts';
 
 /** As a supervisor restarts it. */
 const RESTART_MS = 700;

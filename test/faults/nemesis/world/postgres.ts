@@ -6,13 +6,13 @@ import { promisify } from 'node:util';
 import { postgresServerFolder } from '../../../../server/operate/setup/debian.mjs';
 import { type DatabasePool, openDatabase } from '../../../../server/store/connect/pool.ts';
 import { lookUpUser } from '../../../../server/store/embedded/account.ts';
+import { Link } from '../../../helpers/link.ts';
 import { freePort } from '../../../helpers/ports.ts';
 import { childrenOf } from '../../../helpers/processes.ts';
 import { canMount, mountSmallDisk } from '../../../helpers/small-disk.ts';
 import { until } from '../../../helpers/wait.ts';
 import { kill } from '../../../helpers/weir.ts';
 import type { DiskFault } from './disk-fault.ts';
-import { Link } from './link.ts';
 
 const run = promisify(execFile);
 

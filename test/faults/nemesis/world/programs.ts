@@ -1,8 +1,9 @@
 /** The webhooks and the agents of a run. */
+
+import type { Link } from '../../../helpers/link.ts';
 import { until } from '../../../helpers/wait.ts';
 import { newSecret } from '../clients/senders.ts';
 import type { Agent, Webhook } from '../history.ts';
-import type { Link } from './link.ts';
 import type { World } from './world.ts';
 
 export const webhooks: readonly Omit<Webhook, 'id' | 'secrets'>[] = [

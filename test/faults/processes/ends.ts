@@ -1,80 +1,16 @@
-/** Signals under load: HUP fails no request, TERM and INT answer all accepted requests and leave nothing behind. */
+/** The end of Weir by signals under load: all accepted requests are answered, and nothing is left behind. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { acquireLock } from '../../../server/base/files/lock.ts';
-import { commands } from '../../../server/cli/commands.ts';
 import type { Chain } from '../../helpers/chain.ts';
-import { runCommands } from '../../helpers/command.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { isListening, postgresPids, processesOf } from '../../helpers/processes.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
-import { DRAINING, missing } from '../../helpers/sender.ts';
+import { DRAINING } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { makeDataDir, readiness, spawnWeir } from '../../helpers/weir.ts';
-
-/** Requests without a response on a connection that had served one before: the server broke its promise. */
-const broken = ({ losses }: { losses: { reused: boolean }[] }) => losses.filter(({ reused }) => reused);
-
-export function restartTests(chain: Chain): void {
-  test('TTIN and TTOU: one process more or fewer, never zero', async () => {
-    const amount = async (count: number) => {
-      await until(async () => (await chain.weir.servingPids()).length === count);
-      await until(async () => (await chain.weir.metric('weir_processes')) === count);
-    };
-    chain.weir.signal('SIGTTIN');
-    await amount(3);
-    for (const count of [2, 1]) {
-      chain.weir.signal('SIGTTOU');
-      await amount(count);
-    }
-    chain.weir.signal('SIGTTOU');
-    // Two pending signals are delivered by number, not in order: the response of the page shows that the first has arrived.
-    await amount(1);
-    chain.weir.signal('SIGTTIN');
-    await amount(2);
-    expect(chain.events('processes_changed').map(({ processes }) => processes)).toEqual([3, 2, 1, 2]);
-  });
-
-  test('weir processes: shows them, sets their number, and refuses more than the database has connections for', async () => {
-    const run = async (...words: string[]) => {
-      const { code, out, err } = await runCommands(
-        commands,
-        chain.weir.dataDir,
-        { DATA_DIR: chain.weir.dataDir },
-        words,
-      );
-      return { code, pids: [...out.matchAll(/^(\d+) +serving .*Z$/gm)].map(([, pid]) => Number(pid)), out, err };
-    };
-    const before = await run('processes');
-    expect(before.pids).toEqual(await chain.weir.servingPids());
-    expect(before.out).toMatch(/\nAll run \d+\.\d+\.\d+ \(\S+\)\.\n$/);
-    expect((await run('processes', '3')).pids).toEqual([...before.pids, expect.any(Number)]);
-    expect(await run('processes', '1000')).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(/^weir: the database allows \d+ connections, but WORKERS=1000 and /),
-    });
-    expect(await run('processes', '0')).toMatchObject({ code: 2 });
-    expect((await run('processes', '2')).pids).toHaveLength(2);
-    await until(() => chain.events('processes_changed').length === 2);
-    expect(chain.events('processes_changed').map(({ processes }) => processes)).toEqual([3, 2]);
-  });
-
-  test('HUP: every process is replaced without an error for keep-alive clients', async () => {
-    const before = await chain.weir.servingPids();
-    const sender = await chain.startLoad(DRAINING);
-    chain.weir.signal('SIGHUP');
-    await until(() => chain.events('restarted').length === 1);
-    await sender.acceptMore(300);
-    await sender.stop();
-    const after = await chain.weir.servingPids();
-    expect(after).toHaveLength(2);
-    expect(after.filter((pid) => before.includes(pid))).toEqual([]);
-    expect(sender.refusals).toEqual([]);
-    expect(broken(sender)).toEqual([]);
-    expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
-  });
-}
+import { expectNothingLost } from '../under-load.ts';
 
 export function endTests(chain: Chain): void {
   /** Starts an upload on an accepted connection and sends half of it; `finish` sends the rest. */
@@ -111,12 +47,10 @@ export function endTests(chain: Chain): void {
     expect(await upload.client.answer()).toMatchObject({ status: 202, headers: { connection: 'close' } });
     expect(await chain.weir.ended).toBe(0);
     await sender.stop();
-    expect(sender.refusals).toEqual([]);
-    expect(broken(sender)).toEqual([]);
     await expectNothingLeft();
     // A busy machine needs the delay for what the next test does in it. uWebSockets.js ends a slow upload after eight seconds at the earliest.
     await chain.startAgain({ DRAIN_DELAY_SECONDS: 6, DRAIN_SECONDS: 1 });
-    expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
+    await expectNothingLost(chain, sender, { losses: 'of new connections' });
   });
 
   test('TERM with a delay: readyz is 503 while all requests are served', async () => {
@@ -138,10 +72,9 @@ export function endTests(chain: Chain): void {
     expect(await upload.client.answer()).toBeNull();
     expect(chain.events('drain_timeout')).not.toEqual([]);
     await sender.stop();
-    expect(broken(sender)).toEqual([]);
     await expectNothingLeft();
     await chain.startAgain();
-    expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
+    await expectNothingLost(chain, sender, { losses: 'of new connections' });
   });
 
   test('TERM while another process starts or stops the embedded Postgres ends the wait', async () => {
