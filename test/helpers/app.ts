@@ -33,7 +33,7 @@ export interface TestWebhook {
   secret: string | null;
 }
 
-type SharedDatabase = Pick<FreshDatabase, 'database' | 'conninfo' | 'cutOff' | 'restore'>;
+type SharedDatabase = Pick<FreshDatabase, 'database' | 'sql' | 'conninfo' | 'cutOff' | 'restore'>;
 
 export interface TestApp extends SharedDatabase {
   app: App;
@@ -109,7 +109,7 @@ async function start(
   const keys = loadSecretsKeys(settings);
   const fresh = beside === undefined ? await freshDatabase() : null;
   if (fresh !== null) undo.push(fresh.drop);
-  const { conninfo, database, cutOff, restore } = fresh ?? beside!;
+  const { conninfo, database, sql, cutOff, restore } = fresh ?? beside!;
   await createPartitions(database, Date.now());
   const horizon = (await readHorizon(database))!;
 
@@ -147,6 +147,7 @@ async function start(
     port: app.port,
     url,
     database,
+    sql,
     conninfo,
     cutOff,
     restore,

@@ -163,6 +163,10 @@ export function cookieOf({ headers }: Answer): string {
   return headers.get('set-cookie')?.split(';')[0] ?? '';
 }
 
+/** The members of a resource that are not null. */
+export const withoutNulls = (resource: object) =>
+  Object.fromEntries(Object.entries(resource).filter(([, value]) => value !== null));
+
 /** The newest entry of the audit log. */
 export async function lastAudit({ database }: Pick<TestApp, 'database'>) {
   const [row] = await database.query<{

@@ -11,6 +11,8 @@ export interface FreshDatabase {
   conninfo: string;
   /** A pool for queries of the test. */
   database: DatabasePool;
+  /** A statement of the test. Without values it may be several. */
+  sql<Row extends object>(text: string, ...values: unknown[]): Promise<Row[]>;
   /** Simulates an outage: open connections are closed and new ones refused, until `restore`. Includes `database`. */
   cutOff(): Promise<void>;
   restore(): Promise<void>;
@@ -56,6 +58,7 @@ async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<s
     name,
     conninfo,
     database,
+    sql: (text, ...values) => database.query({ text, ...(values.length > 0 && { values }) }),
     cutOff: () =>
       asAdmin(
         `alter database ${name} allow_connections false`,
