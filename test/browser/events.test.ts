@@ -206,61 +206,11 @@ describe('one event', () => {
 });
 
 describe('an agent', () => {
-  test('has its dead letters replayed at once', async () => {
-    const source = await app.addWebhook({ name: 'source' });
-    const agent = await addAgent(app, [source]);
-    await send('{"a":1}', source);
-    await app.database.query({
-      text: `update deliveries set state = 'dead', finished_at = now(), attempts = 10, reason = 'gave up' where agent_id = $1`,
-      values: [agent.id],
-    });
-    const tab = await openTab(app, operator);
-    await tab.page.goto(`/agents/${agent.id}`);
-    expect(await tab.page.locator('section:has(#s-dead)').innerText()).toContain('gave up');
-    await tab.page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
-    await tab.page.getByText('1 dead letter is pending again.').waitFor();
-    expect(await agent.claim()).toHaveLength(1);
-    expect(await accessibilityViolations(tab.page)).toEqual([]);
-    expect(tab.complaints).toEqual([]);
-    await tab.close();
-  });
-
-  test.each([true, false])(
-    'has the dead letters of one webhook replayed from their list (JavaScript: %s)',
-    async (javaScriptEnabled) => {
-      const [one, other] = [await app.addWebhook({ name: 'one' }), await app.addWebhook({ name: 'other' })];
-      const agent = await addAgent(app, [one, other]);
-      for (const webhook of [one, one, other]) await send('{}', webhook);
-      await app.database.query({
-        text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
-        values: [agent.id],
-      });
-      const tab = await openTab(app, operator, { javaScriptEnabled });
-      await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
-      await tab.page.getByRole('button', { name: 'Replay 3 dead letters' }).waitFor();
-      await tab.page.getByLabel('Webhook', { exact: true }).selectOption(one.id);
-      await tab.page.getByRole('button', { name: 'Filter' }).click();
-      await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
-      await tab.page.getByText('2 dead letters are pending again.').waitFor();
-      const undo = tab.page.locator(javaScriptEnabled ? '.toast' : '.notice').getByRole('button', { name: 'Undo' });
-      await undo.click();
-      await tab.page.getByText('2 deliveries are restored.').waitFor();
-      await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}&webhook_id=${one.id}`);
-      await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
-      await undo.waitFor();
-      expect((await agent.claim({ max: 10 })).map(({ event }) => event.webhook_id)).toEqual([one.id, one.id]);
-      await tab.close();
-    },
-  );
-
   test('has chosen deliveries dismissed from the list', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     for (let i = 0; i < 3; i++) await send('{}', webhook);
-    await app.database.query({
-      text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
-      values: [agent.id],
-    });
+    await app.sql(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, agent.id);
     const tab = await openTab(app, operator);
     await tab.page.goto(`/deliveries?agent_id=${agent.id}`);
     const boxes = tab.page.getByRole('checkbox', { name: /^Choose/ });
@@ -279,52 +229,6 @@ describe('an agent', () => {
     expect(tab.complaints).toEqual([]);
     await tab.close();
   });
-
-  test.each([true, false])(
-    'is created, shows its credential once, is rotated and revoked (JavaScript: %s)',
-    async (javaScriptEnabled) => {
-      const tab = await openTab(app, operator, { javaScriptEnabled });
-      const { page } = tab;
-      await page.goto('/agents');
-      await page.getByRole('link', { name: /New agent/ }).click();
-      // The list has a field of this name too.
-      await page.getByRole('heading', { level: 1, name: 'New agent' }).waitFor();
-      await page.getByLabel('Name', { exact: true }).fill('deploy bot');
-      await page.getByLabel('repository').check();
-      await page.getByLabel('Your password').fill('not the password');
-      await page.getByRole('button', { name: 'Create agent' }).click();
-      expect(await page.locator('#e-current_password').textContent()).toBe('This is not your password.');
-      expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('deploy bot');
-      expect(await page.getByLabel('repository').isChecked()).toBe(true);
-      await page.getByLabel('Your password').fill(PASSWORD);
-      await page.getByRole('button', { name: 'Create agent' }).click();
-      const credential = await page.locator('.once code').innerText();
-      expect(credential).toMatch(/^wa_/);
-      await page.getByRole('link', { name: 'I have stored it' }).click();
-      await page.locator('.once').waitFor({ state: 'detached' });
-      await page.goto('/agents');
-      await page.getByRole('link', { name: 'deploy bot' }).first().click();
-      await page.locator('#settings > summary').click();
-      await page.getByText('Rotate credential…').click();
-      await page.getByLabel('Your password').fill('not the password');
-      await page.getByRole('button', { name: 'Rotate credential now' }).click();
-      // The form is still open, on the page of the agent.
-      expect(await page.locator('#e-current_password-rotate').textContent()).toBe('This is not your password.');
-      await page.getByRole('heading', { level: 1, name: 'deploy bot' }).waitFor();
-      await page.getByLabel('Your password').fill(PASSWORD);
-      await page.getByRole('button', { name: 'Rotate credential now' }).click();
-      await page.locator('.once code').waitFor();
-      expect(await page.locator('.once code').innerText()).not.toBe(credential);
-      await page.getByRole('link', { name: 'I have stored it' }).click();
-      await page.locator('.once').waitFor({ state: 'detached' });
-      await page.locator('#settings > summary').click();
-      await page.getByLabel('Type its name').fill('deploy bot');
-      await page.getByRole('button', { name: 'Revoke agent' }).click();
-      await page.getByText('Revoked.').waitFor();
-      expect(await page.locator('main').innerText()).not.toContain('deploy bot');
-      await tab.close();
-    },
-  );
 });
 
 test('input of strangers is never executed: names, headers, bodies, user agents', async () => {

@@ -66,11 +66,11 @@ describe.each([
     await logIn(tab, 'olga');
     await tab.page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
     const ends = `select max(expires_at) > now() + interval '55 minutes' as late from sessions`;
-    await app.database.query({ text: `update sessions set expires_at = now() + interval '20 minutes'` });
+    await app.sql(`update sessions set expires_at = now() + interval '20 minutes'`);
     await tab.page.getByRole('link', { name: 'Deliveries', exact: true }).first().click();
     await tab.page.getByRole('heading', { name: 'Deliveries', level: 1 }).waitFor();
     expect(new URL(tab.page.url()).pathname).toBe('/deliveries');
-    expect(await app.database.query({ text: ends })).toEqual([{ late: true }]);
+    expect(await app.sql(ends)).toEqual([{ late: true }]);
     expect(tab.complaints).toEqual([]);
     await tab.close();
   });
@@ -81,8 +81,7 @@ describe.each([
     await page.goto('/sign-in');
     await logIn(tab, 'ada');
     await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
-    const pass = () =>
-      app.database.query({ text: `update sessions set authenticated_at = now() - interval '6 minutes'` });
+    const pass = () => app.sql(`update sessions set authenticated_at = now() - interval '6 minutes'`);
     await pass();
     await page.goto('/users/new');
     await page.getByRole('link', { name: 'Sign in again' }).click();
@@ -135,13 +134,5 @@ test('there is no set-up page, and there are no passwords', async () => {
   await page.getByText('User created.').waitFor();
   await page.getByText('at the identity provider (never signed in)').waitFor();
   expect((await page.goto('/setup?token=x'))?.status()).toBe(404);
-  await close();
-});
-
-test('a callback that was not started in this browser has an error page', async () => {
-  const { page, close } = await openTab(app, null);
-  await page.goto('/oidc/callback?code=c&state=s');
-  await page.getByText('This sign-in was not started in this browser').waitFor();
-  expect(await accessibilityViolations(page)).toEqual([]);
   await close();
 });

@@ -1,5 +1,5 @@
 /** Replay of all events that match, from the list of events, with and without JavaScript. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { addAgent, storeEvents } from '../helpers/agents.ts';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { FAST, startRunner } from '../helpers/jobs.ts';
@@ -33,14 +33,11 @@ test.each([true, false])(
     await tab.page.goto(`/events?webhook_id=${webhook.id}`);
     await open();
     const runner = startRunner(app, FAST);
-    try {
-      await until(async () => {
-        if (!javaScriptEnabled) await tab.page.reload();
-        return (await job.getByText('done', { exact: true }).count()) === 1;
-      });
-    } finally {
-      await runner.stop();
-    }
+    onTestFinished(() => runner.stop());
+    await until(async () => {
+      if (!javaScriptEnabled) await tab.page.reload();
+      return (await job.getByText('done', { exact: true }).count()) === 1;
+    });
     expect(await job.textContent()).toMatch(/Events replayed\s*120\s*New deliveries\s*120/);
     await tab.page.goto('/events/replays');
     expect(await tab.page.locator('#jobs tbody tr').count()).toBeGreaterThanOrEqual(2);

@@ -1,27 +1,27 @@
 import { randomBytes } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send } from '../helpers/agents.ts';
-import { startTestApp } from '../helpers/app.ts';
+import { type Overrides, startTestApp } from '../helpers/app.ts';
 import { openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
+const app = shared(startPagesApp);
+/** No stream of a test is counted in the next one. */
+afterEach(() => until(async () => (await app.metric('weir_streams')) === 0));
+
 /** The text of the page about its connection, once it is not empty. */
-async function diagnosis(overrides: Parameters<typeof startPagesApp>[0], path = '/events'): Promise<string> {
-  const app = await startPagesApp(overrides);
-  try {
-    const tab = await openTab(app, await addPerson(app, 'viewer'));
-    await tab.page.goto(path);
-    const banner = tab.page.locator('#connection');
-    await banner.waitFor();
-    const text = await banner.innerText();
-    await tab.close();
-    return text;
-  } finally {
-    await app.stop();
-  }
+async function diagnosis(overrides: Overrides): Promise<string> {
+  const own = await startPagesApp(overrides);
+  onTestFinished(own.stop);
+  const { page } = await openTab(own, await addPerson(own, 'viewer'));
+  await page.goto('/events');
+  const banner = page.locator('#connection');
+  await banner.waitFor();
+  return banner.innerText();
 }
 
 test('a page whose API is unreachable names FRONTEND_PUBLIC_API_URL', async () => {
@@ -39,7 +39,6 @@ test('a page whose origin the API does not allow names CORS_ORIGINS and the valu
 });
 
 test('a hidden page closes its stream, and an untouched page shows no message', async () => {
-  const app = await startPagesApp();
   const person = await addPerson(app, 'viewer');
   const tab = await openTab(app, person);
   await tab.page.goto('/events');
@@ -48,7 +47,6 @@ test('a hidden page closes its stream, and an untouched page shows no message', 
   await tab.page.goto('/webhooks/');
   await until(async () => (await app.metric('weir_streams')) === 0);
   await tab.close();
-  await app.stop();
 });
 
 describe('a page that is open', () => {
@@ -78,7 +76,6 @@ describe('a page that is open', () => {
   });
 
   test('keeps its content while the database is unavailable, shows its age, and repeats the refresh', async () => {
-    const app = await startPagesApp();
     const { url, secret } = await app.addWebhook();
     await fetch(url, signedRequest({ secret }));
     const tab = await openTab(app, await addPerson(app, 'viewer'));
@@ -95,11 +92,9 @@ describe('a page that is open', () => {
     await app.restore();
     await stamp.waitFor({ state: 'hidden' });
     await tab.close();
-    await app.stop();
   });
 
   test('has what is beside a live part refreshed with it: states in the head, counts in tabs and lists', async () => {
-    const app = await startPagesApp();
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     const event = await send(webhook);
@@ -121,11 +116,9 @@ describe('a page that is open', () => {
     }
     expect(tab.complaints).toEqual([]);
     await tab.close();
-    await app.stop();
   });
 
   test('shows that its session has ended, and leads to the sign-in page and back', async () => {
-    const app = await startPagesApp();
     const person = await addPerson(app, 'viewer');
     const tab = await openTab(app, person);
     await tab.page.goto('/events?q=kept');
@@ -135,6 +128,5 @@ describe('a page that is open', () => {
     await tab.page.getByRole('link', { name: 'Sign in' }).click();
     await tab.page.waitForURL(/sign-in\?return_to=%2Fevents%3Fq%3Dkept/);
     await tab.close();
-    await app.stop();
   });
 });

@@ -13,14 +13,12 @@ const app = shared(startPagesApp);
 const administrator = shared(() => addPerson(app, 'administrator'));
 beforeAll(async () => {
   // For the page Status.
-  await app.database.query({
-    text: `with alert as (
+  await app.sql(`with alert as (
              insert into alerts (id, condition, subject_id, subject_name, since, began_at, value, checked_at)
              values (gen_random_uuid(), 'dead_letters', gen_random_uuid()::text, 'billing', now(), now(), 3, now()) returning id
            )
            insert into alert_requests (id, alert_id, type, body, state, created_at, next_attempt_at, last_attempt_at, last_error)
-           select id, id, 'alert.began', '{}', 'failed', now(), now(), now(), 'receiver answered 500' from alert`,
-  });
+           select id, id, 'alert.began', '{}', 'failed', now(), now(), now(), 'receiver answered 500' from alert`);
 });
 
 /** Every page that needs no id, except those that do not exist with an administrator, or without an identity provider or an invitation. */
@@ -140,77 +138,58 @@ test('the first load of a page is less than 70 kB, also of a webhook with reques
   }
 });
 
-describe('on a phone', () => {
-  const lists = [
-    '/',
-    '/webhooks',
-    '/events',
-    '/rejections',
-    '/agents',
-    '/deliveries',
-    '/users',
-    '/audit',
-    '/account',
-    '/status',
-  ];
-  let tab: Tab;
-  beforeAll(async () => {
-    const webhook = await app.addWebhook({ name: 'A webhook whose name is long enough for two lines of a phone' });
-    await administrator.api('POST', '/api/v1/agents', {
-      name: 'an-agent-whose-name-has-no-space',
-      webhook_ids: [webhook.id],
-    });
-    const send = (secret: string | null) => fetch(webhook.url, signedRequest({ secret, body: '{"a":1}' }));
-    expect([(await send(webhook.secret)).status, (await send('a wrong secret')).status]).toEqual([202, 403]);
-    await until(async () => (await administrator.api('GET', '/api/v1/rejections')).body.items.length === 1);
-    tab = await openTab(app, administrator, { width: 360 });
-  });
-  afterAll(() => tab?.close());
-
-  test.each(lists)('the rows of %s are cards, all of whose cells are there to read', async (path) => {
-    await tab.page.goto(path);
-    await tab.page.locator('tbody tr').filter({ visible: true }).first().waitFor();
-    const hidden = await tab.page.evaluate(`
-      [...document.querySelectorAll('tbody > tr > *, .scroll')]
-        .filter((one) => one.childNodes.length > 0 && one.checkVisibility())
-        .filter((one) => one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth + 1)
-        .map((one) => one.outerHTML)`);
-    expect(hidden).toEqual([]);
-    expect(await accessibilityViolations(tab.page)).toEqual([]);
-  });
-});
-
-describe('the pages of one thing', () => {
+describe('with one of everything, whose names leave no room,', () => {
   const paths: string[] = [];
   beforeAll(async () => {
-    const webhook = await app.addWebhook({
-      name: 'a-webhook-whose-name-has-no-space-and-is-as-long-as-that-of-a-repository',
-    });
-    const agent = await administrator.api('POST', '/api/v1/agents', {
-      name: 'another-agent-whose-name-has-no-space-and-leaves-no-room',
-      webhook_ids: [webhook.id],
-    });
+    const name = 'a-webhook-whose-name-has-no-space-and-is-as-long-as-that-of-a-repository';
+    const webhook = await app.addWebhook({ name });
+    const given = { name: 'another-agent-whose-name-has-no-space-and-leaves-no-room', webhook_ids: [webhook.id] };
+    const agent = (await administrator.api('POST', '/api/v1/agents', given)).body.id;
     const send = (secret: string | null) => fetch(webhook.url, signedRequest({ secret, body: '{"a":1}' }));
     expect([(await send(webhook.secret)).status, (await send('a wrong secret')).status]).toEqual([202, 403]);
-    const first = async (path: string) => (await administrator.api('GET', path)).body.items[0];
-    await until(async () => (await first(`/api/v1/rejections?webhook_id=${webhook.id}`)) !== undefined);
-    await until(async () => (await first(`/api/v1/deliveries?webhook_id=${webhook.id}`)) !== undefined);
-    const things = ['rejections', 'events', 'deliveries'].map(async (kind) => {
-      const { id } = await first(`/api/v1/${kind}?webhook_id=${webhook.id}`);
-      return `/${kind}/${id}`;
-    });
-    const tabs = ['', '/rejections', '/settings', '/secret', '/edit'].map((tab) => `/webhooks/${webhook.id}${tab}`);
-    const token = (await first('/api/v1/tokens')).id;
-    paths.push(...(await Promise.all(things)), ...tabs, `/agents/${agent.body.id}`, `/agents/${agent.body.id}/edit`);
-    paths.push(`/users/${administrator.id}`, `/account/tokens/${token}`, '/audit/1');
-    paths.push(`/agents/${agent.body.id}/filter?webhook_id=${webhook.id}`, `/agents/${agent.body.id}/webhooks`);
+    const first = async (path: string) =>
+      (await until(async () => (await administrator.api('GET', `/api/v1/${path}`)).body.items[0])).id;
+    for (const kind of ['rejections', 'events', 'deliveries'])
+      paths.push(`/${kind}/${await first(`${kind}?webhook_id=${webhook.id}`)}`);
+    paths.push(...['', '/rejections', '/settings', '/secret', '/edit'].map((tab) => `/webhooks/${webhook.id}${tab}`));
+    paths.push(
+      ...['', '/edit', `/filter?webhook_id=${webhook.id}`, '/webhooks'].map((tab) => `/agents/${agent}${tab}`),
+    );
+    paths.push(`/users/${administrator.id}`, `/account/tokens/${await first('tokens')}`, '/audit/1');
+  });
+
+  test('the rows of lists are cards on a phone, all of whose cells are there to read', async () => {
+    const { page, close } = await openTab(app, administrator, { width: 360 });
+    const lists = [
+      '',
+      'webhooks',
+      'events',
+      'rejections',
+      'agents',
+      'deliveries',
+      'users',
+      'audit',
+      'account',
+      'status',
+    ];
+    for (const path of lists) {
+      await page.goto(`/${path}`);
+      await page.locator('tbody tr').filter({ visible: true }).first().waitFor();
+      const hidden = await page.evaluate(`
+        [...document.querySelectorAll('tbody > tr > *, .scroll')]
+          .filter((one) => one.childNodes.length > 0 && one.checkVisibility())
+          .filter((one) => one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth + 1)
+          .map((one) => one.outerHTML)`);
+      expect([path, hidden, await accessibilityViolations(page)]).toEqual([path, [], []]);
+    }
+    await close();
   });
 
   test.each([
     // Rules of accessibility are checked once in each theme; whether a page fits, at each width.
     ['light', [1440, 1024, 390], false],
     ['dark', [390, 1024], true],
-  ])('are accessible and fit, in %s at %j px', async (_, [first, ...others], dark) => {
+  ])('the pages of one thing are accessible and fit, in %s at %j px', async (_, [first, ...others], dark) => {
     const tab = await openTab(app, administrator, { width: first!, dark });
     for (const path of paths) {
       await tab.page.setViewportSize({ width: first!, height: 900 });

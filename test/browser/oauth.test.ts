@@ -7,13 +7,12 @@ import { accessibilityViolations, openTab } from '../helpers/browser.ts';
 import { OAuthClient, startOAuthApp } from '../helpers/oauth.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
 import { shared } from '../helpers/shared.ts';
-import { until } from '../helpers/wait.ts';
 
 const app = shared(startOAuthApp);
 
 /** A site at which the client listens; returns its origin. */
-async function site(html = 'done'): Promise<string> {
-  const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end(html));
+async function site(): Promise<string> {
+  const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end('done'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());
   return `http://localhost:${(server.address() as AddressInfo).port}`;
@@ -45,28 +44,3 @@ test.each([true, false])(
     await close();
   },
 );
-
-test('Deny leads to the client too, and a person who is not signed in comes back after the sign-in', async () => {
-  const viewer = await addPerson(app, 'viewer', PASSWORD);
-  await addPerson(app, 'administrator');
-  const client = await OAuthClient.register(app, `${await site()}/callback`);
-  const { page, close } = await openTab(app, null);
-  await page.goto(`/oauth/authorize?${client.query()}`);
-  await page.getByLabel('Email').fill(viewer.email);
-  await page.getByLabel('Password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('button', { name: 'Deny' }).click();
-  await page.waitForURL(`${client.redirect}?error=access_denied**`);
-  await close();
-});
-
-test('the page is not shown in a frame of another site', async () => {
-  const operator = await addPerson(app, 'operator', PASSWORD);
-  const client = await OAuthClient.register(app);
-  const address = `${app.url}/oauth/authorize?${client.query()}`.replaceAll('&', '&amp;');
-  const { page, complaints, close } = await openTab(app, operator);
-  await page.goto(await site(`<iframe src="${address}"></iframe>`));
-  await until(() => complaints.join().includes('frame-ancestors'));
-  expect(await page.frames()[1]!.content()).not.toContain('Allow access');
-  await close();
-});

@@ -15,8 +15,8 @@ beforeAll(async () => {
   const webhook = await app.addWebhook();
   quietId = (await app.addWebhook()).id;
   const insert = (count: number, minutesAgo: number, body: string, webhookId = webhook.id) =>
-    app.database.query({
-      text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
+    app.sql(
+      `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
              select uuidv7.id, $1::uuid, uuidv7.at, '203.0.113.1', '', null, convert_to($4, 'UTF8'), 1
              from (
                select date_trunc('milliseconds', now()) - make_interval(mins => $3::int) as at,
@@ -24,8 +24,11 @@ beforeAll(async () => {
                    || '7000' || '8000' || lpad(to_hex(i), 12, '0'))::uuid as id
                from generate_series(1, $2::int) i
              ) uuidv7`,
-      values: [webhookId, count, minutesAgo, body],
-    });
+      webhookId,
+      count,
+      minutesAgo,
+      body,
+    );
   await insert(1, 140, 'the only one', quietId);
   await insert(1, 130, 'an old needle');
   await insert(HAY, 70, 'hay');
@@ -40,11 +43,11 @@ async function slowly(open: () => Promise<unknown>, ms = 100): Promise<void> {
     opened = open();
     await until(async () => {
       // Outside the transaction, which sees the activity of its start.
-      const rows = await app.database.query({
-        text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query ~ 'from events'
-               and clock_timestamp() - query_start > make_interval(secs => $1)`,
-        values: [ms / 1000],
-      });
+      const rows = await app.sql(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query ~ 'from events'
+         and clock_timestamp() - query_start > make_interval(secs => $1)`,
+        ms / 1000,
+      );
       return rows.length > 0;
     });
   });

@@ -5,7 +5,7 @@ import { shared } from '../helpers/shared.ts';
 
 const app = shared(startPagesApp);
 
-const sql = (text: string) => app.database.query({ text, values: [] });
+const sql = (text: string) => app.sql(text);
 
 test('the set-up form is accessible, and refuses any token but the printed one', async () => {
   await sql('delete from users');
