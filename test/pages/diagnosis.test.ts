@@ -11,22 +11,8 @@ const setting = (name: string, value: string | null, usual: string | null, secre
   is_set: value !== null || secret,
   meaning: '',
 });
-const process = (state: 'serving' | 'draining') => ({
-  pid: 7,
-  started_at: '2026-01-31T12:00:00.000Z',
-  state,
-  database: 'up' as const,
-  rate_limit_store: 'ok' as const,
-  threads: 1,
-  accepted: 0,
-  queue_events: 0,
-  verify_queue_requests: 0,
-  connections: 0,
-  open_requests: 0,
-  streams: 0,
-  resident_bytes: 0,
-  event_loop_lag_ms: 0,
-});
+type Diagnosed = Parameters<typeof diagnosisText>[0];
+const process = (state: 'serving' | 'draining') => ({ state }) as Diagnosed['processes'][number];
 
 test('a diagnosis contains versions, problems and settings', () => {
   const text = diagnosisText({

@@ -110,13 +110,10 @@ test('an unknown guide is 404', async () => {
 
 test('requests count against the limit of anonymous clients', async () => {
   const limited = await startTestApp({ RATE_LIMIT_ANONYMOUS_MAX: '2' });
-  try {
-    const statuses = [];
-    for (let i = 0; i < 3; i++) statuses.push((await fetch(`${limited.url}/docs`)).status);
-    expect(statuses).toEqual([200, 200, 429]);
-  } finally {
-    await limited.stop();
-  }
+  onTestFinished(() => limited.stop());
+  const statuses = [];
+  for (let i = 0; i < 3; i++) statuses.push((await fetch(`${limited.url}/docs`)).status);
+  expect(statuses).toEqual([200, 200, 429]);
 });
 
 describe('the search', () => {

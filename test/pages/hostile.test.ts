@@ -14,10 +14,7 @@ let ids: Record<string, string>;
 beforeAll(async () => {
   sent = await sendHostileTexts(app, person);
   await person.api('POST', '/api/v1/tokens', { name: MARKUP });
-  await app.database.query({
-    text: 'update users set name = $2, email = $2 where id = $1',
-    values: [person.id, MARKUP],
-  });
+  await app.sql('update users set name = $2, email = $2 where id = $1', person.id, MARKUP);
   const agent = await addAgent(app, [sent.webhook]);
   const tokens = (await person.api('GET', '/api/v1/tokens')).body.items;
   await person.api('POST', `/api/v1/events/${sent.eventId}/replay`, {});

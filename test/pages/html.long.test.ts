@@ -1,13 +1,10 @@
 /** Every page is valid HTML, by html-validate: its rules of the standard and of accessibility. */
 import { HtmlValidate } from 'html-validate';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
-import { addAgent, send } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
-import { startPagesApp } from '../helpers/browser.ts';
-import { addPerson, csrfToken, PASSWORD, type TestPerson } from '../helpers/people.ts';
-import { signedRequest } from '../helpers/requests.ts';
-import { until } from '../helpers/wait.ts';
+import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
+import { makeWorld } from '../helpers/world.ts';
 
 const validator = new HtmlValidate({
   root: true,
@@ -35,49 +32,30 @@ async function problemsOf(html: string): Promise<string[]> {
   );
 }
 
-let app: TestApp;
+const world = shared(makeWorld);
 let administrator: TestPerson;
 const ids: Record<string, string[]> = {};
 beforeAll(async () => {
-  app = await startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 });
-  administrator = await addPerson(app, 'administrator', PASSWORD);
+  administrator = await addPerson(world.app, 'administrator', PASSWORD);
   const { api } = administrator;
-  const webhook = await app.addWebhook({ name: 'Orders & more', event_type_from: 'json:/type' });
-  const slack = await api('POST', '/api/v1/webhooks', { name: 'slack', signature_scheme: 'slack', secret: 'of Slack' });
-  const [agent, revoked] = await Promise.all([addAgent(app, [webhook]), addAgent(app, [webhook])]);
-  const event = await send(webhook, '{"type":"order.paid","lines":[{"sku":"a"}]}');
-  await send(webhook, '{"type":"order.sent"}');
-  const { receipt } = await agent.claimOne();
-  await agent.nack([receipt], { reason: 'no such shelf' });
-  await api('DELETE', `/api/v1/agents/${revoked.id}`);
-  await app.database.query({
-    text: `update deliveries set state = 'dead', finished_at = now(), reason = 'no such shelf' where agent_id = $1`,
-    values: [agent.id],
-  });
-  for (const secret of [null, 'wrong', 'wrong'])
-    expect((await fetch(webhook.url, signedRequest({ secret, body: '{}' }))).status).toBe(403);
-  const first = async (path: string) => (await api('GET', path)).body.items;
-  const rejections = await until(async () => {
-    const items = await first('/api/v1/rejections');
-    return items.length > 1 && items;
-  });
-  const job = (await api('POST', '/api/v1/events/replay', { webhook_id: webhook.id })).body.id;
-  const invited = { email: 'invited@example.org', name: '', role: 'viewer', invite: true, current_password: PASSWORD };
-  const user = (await administrator.browse('POST', '/api/v1/users', invited)).body.id;
+  const idOf = async (path: string, body: object) => (await api('POST', path, body)).body.id;
+  const slack = { name: 'slack & more', signature_scheme: 'slack', secret: 'of Slack' };
+  const invited = { email: 'invited@example.org', name: '', role: 'viewer', invite: true };
+  const [revoked] = await Promise.all(['agents', 'rejections', 'deliveries'].map(world.make));
+  await api('DELETE', `/api/v1/agents/${revoked}`);
+  expect((await fetch(world.webhook.url, { method: 'POST', body: '{}' })).status).toBe(403);
+  const idsOf = async (path: string) => (await api('GET', path)).body.items.map(({ id }: { id: string }) => id);
   Object.assign(ids, {
-    webhooks: [webhook.id, slack.body.id],
-    agents: [agent.id, revoked.id],
-    events: [event],
-    rejections: rejections.map(({ id }: { id: string }) => id),
-    deliveries: (await first('/api/v1/deliveries')).map(({ id }: { id: string }) => id),
-    jobs: [job],
-    users: [user, administrator.id],
-    tokens: [(await first('/api/v1/tokens'))[0].id],
+    webhooks: [world.webhook.id, await idOf('/api/v1/webhooks', slack)],
+    agents: [world.agent.id, revoked],
+    events: [world.event],
+    rejections: await idsOf('/api/v1/rejections'),
+    deliveries: await idsOf('/api/v1/deliveries'),
+    users: [await idOf('/api/v1/users', invited), administrator.id],
     audit: ['1', '3'],
     docs: ['agents', 'pages', 'reference'],
   });
 });
-afterAll(() => app?.stop());
 
 /** A page with these of its ids, or the path alone. */
 const addresses = (path: string) => {
@@ -102,9 +80,8 @@ test('every page that is opened', async () => {
   const all = [...paths.flatMap(([, path]) => addresses(path)), ...more];
   const found: Record<string, string[]> = {};
   for (const path of all) {
-    const headers = { cookie: administrator.cookie, accept: 'text/html' };
-    const answer = await fetch(app.url + path, { headers });
-    const problems = await problemsOf(await answer.text());
+    const { text } = await administrator.browse('GET', path, undefined, { accept: 'text/html' });
+    const problems = await problemsOf(text);
     if (problems.length > 0) found[path] = [...new Set(problems)];
   }
   expect(all.length).toBeGreaterThan(60);
@@ -112,25 +89,16 @@ test('every page that is opened', async () => {
 });
 
 test('the pages of visitors, and those that forms show', async () => {
-  const csrf = await csrfToken(app.url, administrator.cookie);
-  const post = async (path: string, fields: Record<string, string>) =>
-    (
-      await fetch(app.url + path, {
-        method: 'POST',
-        headers: { cookie: administrator.cookie, origin: app.url },
-        body: new URLSearchParams({ csrf, ...fields }),
-      })
-    ).text();
+  const post = async (path: string, fields: Record<string, string>) => {
+    const { location, text } = await administrator.submit(path, fields);
+    return location === null ? text : administrator.page(location);
+  };
+  const token = { name: 'nightly', role: 'viewer', expires: '30', current_password: PASSWORD };
   const pages = {
-    signIn: await (await fetch(`${app.url}/sign-in`, { headers: { accept: 'text/html' } })).text(),
+    signIn: await (await fetch(`${world.app.url}/sign-in`, { headers: { accept: 'text/html' } })).text(),
     made: await post('/webhooks/new', { name: 'made', signature_scheme: 'github', secret_choice: 'generate' }),
     refused: await post('/webhooks/new', { name: '', signature_scheme: 'nothing', secret_choice: 'given' }),
-    token: await post('/account/tokens/new', {
-      name: 'nightly',
-      role: 'viewer',
-      expires: '30',
-      current_password: PASSWORD,
-    }),
+    token: await post('/account/tokens/new', token),
     unconfirmed: await post(`/webhooks/${ids.webhooks![0]}/switch`, { enabled: 'false' }),
     filter: await post(`/agents/${ids.agents![0]}/filter`, {
       webhook_id: ids.webhooks![0]!,

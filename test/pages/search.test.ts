@@ -1,19 +1,22 @@
-/** What people find: by the search of the page frame, and by the filters of the events. */
+/** What people find: by the search of the page frame, by the filters of the events, and among webhooks with one name. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { tidyAddress } from '../../server/pages/forms/form.ts';
 import { send } from '../helpers/agents.ts';
+import type { TestWebhook } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
+import { signedRequest } from '../helpers/requests.ts';
 import { shared } from '../helpers/shared.ts';
+import { until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
 const viewer = shared(() => addPerson(app, 'viewer'));
+const operator = shared(() => addPerson(app, 'operator'));
 const webhook = shared(() => app.addWebhook({ name: 'Shop orders', event_type_from: 'json:/type' }));
 let agent: { id: string };
 let event: string;
 let delivery: string;
 beforeAll(async () => {
-  const operator = await addPerson(app, 'operator');
   const given = { name: 'orders-sync', webhook_ids: [webhook.id] };
   agent = (await operator.api('POST', '/api/v1/agents', given)).body;
   event = await send(webhook, '{"type":"order.created"}');
@@ -90,11 +93,12 @@ describe('the list of events', () => {
   test('counts deliveries by each of their states', async () => {
     const states = ['pending', 'leased', 'done', 'dead', 'dismissed', 'filtered'];
     const set = (state: string) =>
-      app.database.query({
-        text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead', 'dismissed', 'filtered') then now() end
+      app.sql(
+        `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead', 'dismissed', 'filtered') then now() end
                where id = $1`,
-        values: [delivery, state],
-      });
+        delivery,
+        state,
+      );
     for (const state of states) {
       await set(state);
       const { body } = await viewer.api('GET', `/api/v1/events/deliveries?event_ids=${event.toUpperCase()}`);
@@ -170,4 +174,40 @@ test('the search finds text in the bodies of the last hour', async () => {
   const found = await search('"order.created"}');
   expect(found.text).toContain('Events of the last hour with this text');
   expect(found.text).toContain(`/events/${event}`);
+});
+
+describe('webhooks with one name', () => {
+  let twins: TestWebhook[];
+  beforeAll(async () => {
+    twins = [await app.addWebhook({ name: 'Twin' }), await app.addWebhook({ name: 'Twin' })];
+    const alone = await app.addWebhook({ name: 'Alone' });
+    for (const { secret, ...webhook } of [...twins, alone]) {
+      await send({ secret, ...webhook });
+      const refused = signedRequest({ secret: 'of another sender' });
+      expect((await fetch(webhook.url, refused)).status).toBe(403);
+    }
+    await until(async () => (await viewer.api('GET', '/api/v1/rejections')).body.items.length === 3);
+  });
+
+  const labelOf = ({ id }: TestWebhook) => `Twin …${id.slice(-8)}`;
+
+  test.each(['/', '/events', '/deliveries', '/rejections', '/agents/new', '/search?q=Twin'])(
+    '%s tells them apart by their ids, and shows no id for a name that is alone',
+    async (path) => {
+      const page = await operator.page(path);
+      for (const twin of twins) expect(page).toContain(labelOf(twin));
+      expect(page).not.toMatch(/>\s*Twin\s*</);
+      expect(page).not.toContain('Alone …');
+    },
+  );
+
+  test('the label of one selects it where a name is typed, and a message offers the labels', async () => {
+    const [first] = twins as [TestWebhook];
+    const selected = await viewer.page(`/events?webhook_id=${encodeURIComponent(labelOf(first))}`);
+    expect(selected).toContain(`<option value="${first.id}" selected>${labelOf(first)}</option>`);
+    const message = /2 webhooks have “twin” in their name\. Type one of these: (.*), (.*)\.</.exec(
+      await viewer.page('/events?webhook_id=twin'),
+    );
+    expect(message?.slice(1).sort()).toEqual(twins.map(labelOf).sort());
+  });
 });

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { browserName } from '../../server/pages/account/account.ts';
 import { about, address, bytes, milliseconds, names, plural, span, timeField, utc } from '../../server/pages/show.ts';
 
 test.each([
@@ -78,4 +79,27 @@ test.each([
 ])('the names of %i ids are %s', (count, text) => {
   const ids = Array.from({ length: count }, (_, i) => `id-${String(i).padStart(8, '0')}`);
   expect(names(ids, { 'id-00000000': 'first' })).toMatch(typeof text === 'string' ? new RegExp(`^${text}$`) : text);
+});
+
+const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0';
+test.each([
+  ['Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0', 'Firefox on Linux'],
+  [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${chrome} Safari/537.36`, 'Chrome on Windows'],
+  [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${chrome} Safari/537.36 Edg/140.0.0.0`, 'Edge on Windows'],
+  ['Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 HeadlessChrome/140.0.0.0 Safari/537.36', 'Chrome on Linux'],
+  [`Mozilla/5.0 (Linux; Android 10; K) ${chrome} Mobile Safari/537.36`, 'Chrome on Android'],
+  [
+    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Safari/605.1.15',
+    'Safari on macOS',
+  ],
+  [
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/140.0 Mobile/15E148 Safari/604.1',
+    'Chrome on an iPhone',
+  ],
+  ['curl/8.5.0', 'curl'],
+  ['python-requests/2.32.3', 'python-requests/2.32.3'],
+  ['x'.repeat(500), 'x'.repeat(40)],
+  ['', 'Unknown'],
+])('the User-Agent %s is shown as %s', (userAgent, name) => {
+  expect(browserName(userAgent)).toBe(name);
 });

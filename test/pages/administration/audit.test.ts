@@ -41,12 +41,6 @@ test('a row says in words who did what, and sign-ins are apart', async () => {
   expect(await done('/audit?action=user.')).toEqual([]);
 });
 
-test('the API leaves out what begins with the text after an exclamation mark', async () => {
-  const { body } = await administrator.api('GET', '/api/v1/audit?action=!webhook.');
-  expect(body.items.map(({ action }: { action: string }) => action)).toEqual(['session.sign_in']);
-  expect((await administrator.api('GET', '/api/v1/audit?action=!')).status).toBe(422);
-});
-
 test('an entry has no rows without a value, and times as on other pages', async () => {
   const page = await get('/audit/1');
   expect(page).not.toMatch(/<td class="wrap" data-label="After">(<ins>)?–/);
@@ -94,10 +88,7 @@ test('verification says how many entries are valid, checks a given head, and fin
   expect(await verify(newest.hash)).toContain('and the chain contains the given head');
   expect(await verify('0'.repeat(64))).toContain('The chain does not contain the given head');
   expect(await verify('none')).toContain('Give a hash of 64 hex digits.');
-  await app.database.query({ text: 'alter table audit_log disable trigger audit_log_append_only', values: [] });
-  await app.database.query({
-    text: `update audit_log set entry = replace(entry::text, 'token 5', 'token 6')::json where number = 10`,
-    values: [],
-  });
+  await app.sql('alter table audit_log disable trigger audit_log_append_only');
+  await app.sql(`update audit_log set entry = replace(entry::text, 'token 5', 'token 6')::json where number = 10`);
   expect(await verify()).toContain('9 entries are valid; see <a href="/audit/10">');
 });

@@ -166,15 +166,17 @@ describe('an agent of 210 webhooks', () => {
   let ids: string[];
   beforeAll(async () => {
     wide = await addAgent(app, []);
-    const added = await app.database.query<{ id: string }>({
-      text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of 210' from generate_series(1, 210) returning id`,
-    });
+    const added = await app.sql<{ id: string }>(
+      `insert into webhooks (id, name) select gen_random_uuid(), 'one of 210' from generate_series(1, 210) returning id`,
+    );
     ids = added.map(({ id }) => id).sort();
-    await app.database.query({
-      text: `insert into subscriptions (webhook_id, agent_id, filter)
+    await app.sql(
+      `insert into subscriptions (webhook_id, agent_id, filter)
              select id, $2, case when id = $3 then 'bytes > 7' end from unnest($1::uuid[]) id`,
-      values: [`{${ids}}`, wide.id, ids.at(-1)!],
-    });
+      `{${ids}}`,
+      wide.id,
+      ids.at(-1)!,
+    );
   });
   const linksIn = (html: string) => [...html.matchAll(/href="\/webhooks\/([^"]+)"/g)].map(([, id]) => id);
 

@@ -17,10 +17,7 @@ beforeAll(async () => {
   const webhook = await app.addWebhook({ name: 'Orders' });
   const [agent, revoked] = await Promise.all([addAgent(app, [webhook]), addAgent(app, [webhook])]);
   await send(webhook);
-  await app.database.query({
-    text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
-    values: [agent.id],
-  });
+  await app.sql(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, agent.id);
   await administrator.api('DELETE', `/api/v1/agents/${revoked.id}`);
   const user = await addPerson(app, 'viewer');
   email = user.email;
@@ -32,7 +29,7 @@ beforeAll(async () => {
     invite: true,
     current_password: PASSWORD,
   });
-  await app.database.query({ text: `update agents set name = 'worker' where id = $1`, values: [agent.id] });
+  await app.sql(`update agents set name = 'worker' where id = $1`, agent.id);
   targets = {
     webhook: webhook.id,
     agent: agent.id,

@@ -112,10 +112,8 @@ test('the overlap of a rotation is kept when the password is wrong, and the page
 
 test('the form of an agent says that its list of webhooks is cut, keeps those it has, and adds others by name', async () => {
   const [rare, second] = [await app.addWebhook({ name: 'Rare bird' }), await app.addWebhook({ name: 'Second' })];
-  await app.database.query({
-    text: `insert into webhooks (id, name, created_at)
-           select gen_random_uuid(), 'Shop ' || i, now() + i * interval '1 second' from generate_series(1, 250) i`,
-  });
+  await app.sql(`insert into webhooks (id, name, created_at)
+           select gen_random_uuid(), 'Shop ' || i, now() + i * interval '1 second' from generate_series(1, 250) i`);
   const form = await get('/agents/new');
   expect(form).toContain('The list has the newest 200 webhooks, and not all of them.');
   expect(form).not.toContain('Rare bird');

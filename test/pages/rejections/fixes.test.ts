@@ -1,5 +1,6 @@
-/** The buttons that fix a rejection, and the groups of rejections with one reason. */
+/** The buttons that fix a rejection, the groups of rejections with one reason, and requests to unknown URLs. */
 import { expect, test } from 'vitest';
+import { Tally } from '../../../server/manage/live/tally.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -145,12 +146,25 @@ test('the groups are in the order of what hurts: those of the last hour first, t
     [old, 4],
   ] as const)
     await refuse(webhook, 'x-hub-signature-256', count, 'of no webhook at all');
-  await app.database.query({
-    text: `update rejections set received_at = received_at - interval '2 hours' where webhook_id = $1`,
-    values: [old.id],
-  });
+  await app.sql(`update rejections set received_at = received_at - interval '2 hours' where webhook_id = $1`, old.id);
   const { body } = await operator.api('GET', '/api/v1/rejections/groups');
   const ids = body.items.map((group: { webhook_id: string }) => group.webhook_id);
   const own = [many, few, old].map(({ id }) => id);
   expect(ids.filter((id: string) => own.includes(id))).toEqual(own);
+});
+
+test('Status lists requests to unknown URLs below /in/, of whatever form, with the client', async () => {
+  const send = async (path: string) => (await fetch(`${app.url}${path}`, { method: 'POST', body: '{}' })).status;
+  expect(await send('/in/01900000-0000-4000-8000-000000000000')).toBe(404);
+  expect(await send('/in/shop<b>/orders')).toBe(404);
+  expect(await send('/elsewhere')).toBe(404);
+  const tally = new Tally(Date.now());
+  tally.take(1, app.app.sample(), Date.now());
+  app.app.live(tally.second(Date.now(), null));
+  const page = await get('/status');
+  const rows = [...page.matchAll(/<li><b>at least (\d+)<\/b> × <code class="wrap">([^<]*)<\/code> from ([^,]*),/g)];
+  expect(rows.map(([, ...row]) => row).sort()).toEqual([
+    ['1', '/in/01900000-0000-4000-8000-000000000000', '127.0.0.1'],
+    ['1', '/in/shop%3Cb%3E/orders', '127.0.0.1'],
+  ]);
 });

@@ -36,10 +36,10 @@ test('the first page that is opened has the number of open issues in its menu an
   await send(webhook);
   await send(webhook);
   const deliveries = await agent.claim();
-  await app.database.query({
-    text: `update deliveries set state = 'dead', finished_at = now() where id = any ($1::uuid[])`,
-    values: [`{${deliveries.map(({ id }) => id).join()}}`],
-  });
+  await app.sql(
+    `update deliveries set state = 'dead', finished_at = now() where id = any ($1::uuid[])`,
+    `{${deliveries.map(({ id }) => id).join()}}`,
+  );
   const { cookie } = await addPerson(app, 'viewer');
   await fetch(app.url, { headers: { cookie } });
   // A page without a live part, which follows no stream.

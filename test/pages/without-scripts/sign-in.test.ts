@@ -12,7 +12,7 @@ const app = shared(startPagesApp);
 const NEW_PASSWORD = 'another long enough one';
 
 test('the first administrator is created at the setup URL that the start printed', async () => {
-  await app.database.query({ text: 'delete from users', values: [] });
+  await app.sql('delete from users');
   const setupKey = derivedKeys(loadSecretsKeys(app.settings), 'setup')[0]!;
   const address = (await setupAddress(app.database, setupKey, app.settings.PUBLIC_URL))!;
   const visitor = new Visitor(app, null);
@@ -58,7 +58,7 @@ test('after failed sign-ins the page shows how long to wait', async () => {
   await visitor.open('/sign-in');
   await visitor.press('Sign in', { Email: viewer.email, Password: PASSWORD });
   expect([visitor.status, visitor.text]).toEqual([429, expect.stringMatching(/Try again in [1-9]\d* second/)]);
-  await app.database.query({ text: 'delete from sign_in_failures' });
+  await app.sql('delete from sign_in_failures');
 });
 
 test('a user changes the password; other browsers are signed out, this one is not', async () => {

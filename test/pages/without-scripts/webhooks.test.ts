@@ -1,7 +1,7 @@
-/** The pages of a webhook, by a browser without scripts. */
+/** The pages of a webhook and of an agent, by a browser without scripts. */
 import { beforeAll, expect, test } from 'vitest';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson } from '../../helpers/people.ts';
+import { addPerson, PASSWORD } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { Visitor } from '../../helpers/visitor.ts';
@@ -99,6 +99,30 @@ test('a signed test request is sent and its response is shown', async () => {
   await visitor.follow('Send test');
   await visitor.press('Send');
   expect(visitor.text).toContain('The test request got a 202 response');
+});
+
+test('an agent is created, shows its credential once, is rotated, and revoked by its name', async () => {
+  await app.addWebhook({ name: 'repository' });
+  const theirs = new Visitor(app, await addPerson(app, 'operator', PASSWORD));
+  const [wrong, right] = [{ 'Your password': 'not the password' }, { 'Your password': PASSWORD }];
+  await theirs.open('/agents/new');
+  await theirs.press('Create agent', { Name: 'deploy bot', repository: true, ...wrong });
+  expect(theirs.error('current_password')).toBe('This is not your password.');
+  expect(theirs.entry('Create agent', 'Name')).toBe('deploy bot');
+  expect(theirs.html).toMatch(/name="webhook_ids"[^>]* checked/);
+  await theirs.press('Create agent', right);
+  const credential = theirs.once;
+  expect(credential).toMatch(/^wa_/);
+  await theirs.follow('I have stored it');
+  expect(theirs.html).not.toContain(credential);
+  await theirs.press('Rotate credential now', wrong);
+  expect(theirs.error('current_password-rotate')).toBe('This is not your password.');
+  await theirs.press('Rotate credential now', right);
+  expect(theirs.once).not.toBe(credential);
+  await theirs.follow('I have stored it');
+  await theirs.press('Revoke agent', { 'Type its name to confirm': 'deploy bot' });
+  expect(theirs.text).toContain('Revoked.');
+  expect(theirs.text).not.toContain('deploy bot');
 });
 
 test('a viewer sees it without any button for changes', async () => {

@@ -1,8 +1,12 @@
+/** How the body of an event is shown: its views, its difference from the one before, forms and XML. */
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { showBody } from '../../../../server/pages/events/body/view.ts';
+import { diffOf, FIELDS_MAX, formFields, prettyXml, showBody } from '../../../../server/pages/events/body/view.ts';
 
 const json = Buffer.from('{"a":[1]}');
 const binary = Buffer.from([0, 1, 0xff, 0x41]);
+const inHex = `00000000  00 01 ff 41${' '.repeat(37)}  ...A`;
+const ofJson = (bytes: number) => Buffer.from(JSON.stringify('a'.repeat(bytes)));
 
 describe('a body', () => {
   test.each([
@@ -11,34 +15,18 @@ describe('a body', () => {
     ['JSON as it is', json, 'raw', 'raw', '{"a":[1]}'],
     ['text is shown as it is', Buffer.from('a=b'), null, 'raw', 'a=b'],
     ['text that is asked for as JSON, too', Buffer.from('a=b'), 'pretty', 'raw', 'a=b'],
-    [
-      'XML is indented',
-      Buffer.from('<?xml version="1.0"?><a><b>1</b></a>'),
-      null,
-      'xml',
-      '<?xml version="1.0"?>\n<a>\n  <b>1</b>\n</a>',
-    ],
+    ['XML is indented', Buffer.from('<?xml ?><a><b>1</b></a>'), null, 'xml', '<?xml ?>\n<a>\n  <b>1</b>\n</a>'],
     ['an unknown view is the most readable', Buffer.from('a'), 'nonsense', 'raw', 'a'],
-    ['bytes that are not text are shown in hex', binary, null, 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
-    [
-      'bytes that are not text, asked for as text',
-      binary,
-      'raw',
-      'hex',
-      `00000000  00 01 ff 41${' '.repeat(37)}  ...A`,
-    ],
+    ['bytes that are not text are shown in hex', binary, null, 'hex', inHex],
+    ['bytes that are not text, asked for as text', binary, 'raw', 'hex', inHex],
   ])('%s', (_, body, wanted, view, text) => {
     expect(showBody(body, null, wanted)).toMatchObject({ view, text, shownBytes: null });
   });
 
   test.each([
     ['JSON', json, ['tree', 'pretty', 'raw', 'hex', 'diff']],
-    [
-      'JSON of more than 64 KiB',
-      Buffer.from(JSON.stringify('a'.repeat(70_000))),
-      ['tree', 'pretty', 'raw', 'hex', 'diff'],
-    ],
-    ['JSON of more than 2 MiB', Buffer.from(JSON.stringify('a'.repeat(2_097_152))), ['raw', 'hex', 'diff']],
+    ['JSON of more than 64 KiB', ofJson(70_000), ['tree', 'pretty', 'raw', 'hex', 'diff']],
+    ['JSON of more than 2 MiB', ofJson(2_097_152), ['raw', 'hex', 'diff']],
     ['text', Buffer.from('a=b'), ['raw', 'hex', 'diff']],
     ['nothing', Buffer.alloc(0), ['raw', 'hex', 'diff']],
     ['bytes that are not text', binary, ['hex']],
@@ -85,4 +73,83 @@ describe('a body', () => {
       },
     });
   });
+});
+
+const line = (kind: string, text: string) => ({ kind, text });
+const named = { id: 'previous', received_at: '2026-01-01T00:00:00.000Z' };
+const diff = (before: string | Buffer, after: string | Buffer) =>
+  diffOf(Buffer.from(after), { ...named, body: Buffer.from(before) });
+
+test('JSON is compared by members, whatever its white space', () => {
+  expect(diff('{"a":1,"b":2,"c":3}', '{ "a": 1,\n"b": 20, "c": 3 }')).toEqual({
+    previous: named,
+    complete: true,
+    groups: [
+      [
+        ...[line('same', '{'), line('same', '  "a": 1,'), line('removed', '  "b": 2,'), line('added', '  "b": 20,')],
+        ...[line('same', '  "c": 3'), line('same', '}')],
+      ],
+    ],
+  });
+});
+
+test.each<[string, string | Buffer, string | Buffer, object]>([
+  ['equal bodies have no groups', '{"a":1}', '{"a": 1}', { groups: [] }],
+  ['text is compared as it is', 'a=1', 'a=2', { groups: [[line('removed', 'a=1'), line('added', 'a=2')]] }],
+  ['changes far apart are two groups', `a\n${'x\n'.repeat(20)}b`, `A\n${'x\n'.repeat(20)}B`, { groups: [{}, {}] }],
+  ['bytes that are not text are not compared', Buffer.from([0, 1]), 'a', { groups: null }],
+  ['100 changed lines are shown', 'a\n'.repeat(100), 'b\n'.repeat(100), { complete: true, groups: [{}] }],
+  ['more are too different', 'a\n'.repeat(101), 'b\n'.repeat(101), { groups: null }],
+  [
+    'only the beginning of a longer text is compared',
+    `${'x'.repeat(65_536)}a`,
+    `${'x'.repeat(65_536)}b`,
+    { complete: false, groups: [] },
+  ],
+])('%s', (_, before, after, expected) => {
+  expect(diff(before, after)).toMatchObject(expected);
+});
+
+test('without an earlier event there is nothing to compare with', () => {
+  expect(diffOf(Buffer.from('a'), undefined)).toEqual({ previous: null, groups: null, complete: true });
+});
+
+test.each([
+  ['a=1&b=x+y%21', { a: '1', b: 'x y!' }],
+  ['%=%zz', { '%': '%zz' }],
+  ['p={"a":', { p: '{"a":' }],
+])('the form body %j has these fields', (text, expected) => {
+  expect(formFields(Buffer.from(text))!.fields).toEqual(
+    Object.entries(expected).map(([name, value]) => ({ name, value })),
+  );
+});
+
+test('a repeated field of a form is shown each time', () => {
+  expect(formFields(Buffer.from('a&a=2'))!.fields).toEqual(['', '2'].map((value) => ({ name: 'a', value })));
+});
+
+test('of more fields than shown, the rest is counted', () => {
+  const body = (count: number) => Buffer.from(Array.from({ length: count }, (_, i) => `f${i}=1`).join('&'));
+  expect(formFields(body(FIELDS_MAX))).toMatchObject({ more: 0 });
+  expect(formFields(body(FIELDS_MAX + 1))).toMatchObject({ more: 1 });
+});
+
+test.each([
+  ['elements', '<a x="1"><b>text</b><c/></a>', '<a x="1">\n  <b>text</b>\n  <c/>\n</a>'],
+  ['an empty element', '<a></a>', '<a></a>'],
+  ['a comment and CDATA', '<a><!-- <b> --><![CDATA[<c>]]></a>', '<a>\n  <!-- <b> -->\n  <![CDATA[<c>]]>\n</a>'],
+  ['text beside elements', '<a>one<b/>two</a>', '<a>\n  one\n  <b/>\n  two\n</a>'],
+  ['too many ends', '</a></b><c/>', '</a>\n</b>\n<c/>'],
+  ['what never ends', '<a><!-- x', '<a>\n  <!-- x'],
+])('XML with %s is indented', (_what, text, expected) => {
+  expect(prettyXml(text)).toBe(expected);
+});
+
+test('indenting changes only white space, in any text', () => {
+  const hostile = fc.string({ unit: fc.constantFrom('<', '>', '/', '!', '-', '[', ']', '?', 'a', ' ', '\n') });
+  fc.assert(
+    fc.property(hostile, (text) => {
+      expect(prettyXml(text).replace(/\s/g, '')).toBe(text.replace(/\s/g, ''));
+    }),
+  );
 });

@@ -1,10 +1,12 @@
-/** The form that replays many events: the types that it offers. */
+/** The form that replays many events with the types that it offers, and whom a replay from the page of an event reaches. */
 import { beforeAll, expect, test } from 'vitest';
-import { addAgent } from '../../helpers/agents.ts';
+import { addAgent, agentsOf, send, type TestAgent } from '../../helpers/agents.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
+import { until } from '../../helpers/wait.ts';
+import { made } from '../../helpers/webhooks.ts';
 
 const app = shared(startPagesApp);
 const operator = shared(() => addPerson(app, 'operator'));
@@ -66,4 +68,53 @@ test('a replay that reaches no agent says so before it is started', async () => 
   const warning = 'No agent gets these events, because none is subscribed to their webhooks.';
   expect(await previewOf(stranger.id)).toContain(warning);
   expect(await previewOf(agent.id)).not.toContain(warning);
+});
+
+let event: string;
+let agents: Record<'passing' | 'picky' | 'stranger', TestAgent>;
+beforeAll(async () => {
+  const webhook = await app.addWebhook();
+  agents = {
+    passing: await addAgent(app, [webhook]),
+    picky: await addAgent(app, [webhook]),
+    stranger: await addAgent(app),
+  };
+  made(await agentsOf(app).subscribe(agents.picky.id, webhook.id, { filter: 'body.kind == "order"' }));
+  event = await send(webhook, '{"kind":"other"}');
+});
+
+const replay = (fields: Record<string, string>) => operator.submit(`/events/${event}/replay`, fields);
+
+async function pageFor(role: 'viewer' | 'operator'): Promise<string> {
+  return (await addPerson(app, role)).page(`/events/${event}`);
+}
+
+test('the agents that would not get the event are in a group of their own, and a replay to one of them ignores why', async () => {
+  // The page waits a limited time for the filters, whose threads start with the first one.
+  const page = await until(async () => {
+    const shown = await pageFor('operator');
+    return shown.includes('name="beyond"') ? null : shown;
+  });
+  expect([...page.matchAll(/<li class="(?:good)?"><b>([^<]*)</g)].map(([, step]) => step)).toContain('Received');
+  const [, group] = /<optgroup label="Beyond subscriptions and filters">(.*)<\/optgroup>/.exec(page)!;
+  const optionsOf = (html: string) =>
+    [...html.matchAll(/<option value="([^"]+)">[^<(]*(?:\(([^)]*)\))?<\/option>/g)].map(([, value, note]) => [
+      value,
+      note,
+    ]);
+  const beyond = [
+    [`beyond:${agents.picky.id}`, 'its filter excludes it'],
+    [`beyond:${agents.stranger.id}`, 'not subscribed'],
+  ];
+  expect(optionsOf(group!)).toEqual(expect.arrayContaining(beyond));
+  expect(optionsOf(page.replace(group!, ''))).toEqual([[agents.passing.id, undefined]]);
+  for (const [agent_id] of beyond)
+    expect(await operator.page((await replay({ agent_id: agent_id! })).location!)).toContain(
+      'Replayed: pending again.',
+    );
+  expect((await replay({ agent_id: agents.stranger.id })).status).toBe(422);
+});
+
+test('a viewer cannot replay', async () => {
+  expect(await pageFor('viewer')).not.toContain('/replay"');
 });

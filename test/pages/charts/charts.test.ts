@@ -1,13 +1,71 @@
-/** Health strips: what each of the 96 cells shows, and where it leads. */
+/** Charts, the outages in them, and health strips: what each of the 96 cells shows, and where it leads. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../server/model/history.ts';
+import { chart, niceCeiling } from '../../../server/pages/charts/chart.ts';
 import { stripOf } from '../../../server/pages/charts/strip.ts';
+import { bandsOf } from '../../../server/pages/charts/traffic.ts';
 import { addOutages } from '../../../server/store/queries/alerts/issues.ts';
 import { addHistory, type HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
+
+const frame = { width: 100, height: 56 };
+
+test('the newest point is at the right edge, the greatest value below the top', () => {
+  const { lines, ticks } = chart({ a: [0, 4] }, 11, frame);
+  expect(lines).toEqual([{ name: 'a', line: 'M90 56L100 6', area: 'M90 56L90 56L100 6L100 56Z' }]);
+  expect(ticks).toEqual([
+    { value: 0, y: 56 },
+    { value: 2, y: 31 },
+    { value: 4, y: 6 },
+  ]);
+});
+
+test('without values the line has a gap, and a point between two gaps is a dash', () => {
+  expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M0 6h1M100 6h1');
+});
+
+test('all series share one scale', () => {
+  const { lines } = chart({ a: [10], b: [5] }, 2, frame);
+  expect(lines.map(({ line }) => line)).toEqual(['M100 6h1', 'M100 31h1']);
+});
+
+test('no data is an empty chart', () => {
+  expect(chart({ a: [] }, 300, frame).lines).toEqual([{ name: 'a', line: '', area: '' }]);
+});
+
+test.each([
+  [0, 1],
+  [1, 1],
+  [3, 4],
+  [41, 50],
+  [50, 50],
+  [51, 100],
+  [28_300, 40_000],
+])('the scale above %i ends at %i', (value, ceiling) => {
+  expect(niceCeiling(value)).toBe(ceiling);
+});
+
+const [from, to] = [Date.parse('2026-11-25T00:00:00Z'), Date.parse('2026-11-25T10:00:00Z')];
+const outage = (began_at: string, ended_at: string) => ({
+  id: '',
+  machine: '',
+  refused: 0,
+  spooled: 0,
+  began_at: `2026-11-${began_at}Z`,
+  ended_at: `2026-11-${ended_at}Z`,
+});
+
+test.each([
+  ['before the chart', '24T01:00:00', '24T02:00:00', []],
+  ['into the chart', '24T23:00:00', '25T01:00:00', [{ from: 0, to: 0.1 }]],
+  ['within the chart', '25T05:00:00', '25T07:30:00', [{ from: 0.5, to: 0.75 }]],
+  ['after its last point', '25T10:05:00', '25T10:06:00', [{ from: 1, to: 1 }]],
+])('an outage %s', (_, began, ended, bands) => {
+  expect(bandsOf([outage(began, ended)], [from, to])).toEqual(bands);
+});
 
 const QUARTER_MS = QUARTER_SECONDS * 1_000;
 const sinceMs = Date.parse('2026-01-01T00:00:00Z');
