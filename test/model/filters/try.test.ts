@@ -121,10 +121,7 @@ describe('the page', () => {
     made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: 'bytes > 1' }));
     const doctor = () => schemaChecks.filters({ database: app.database } as Reached);
     expect(await doctor()).toMatchObject({ state: 'ok' });
-    await app.database.query({
-      text: `update subscriptions set filter = 'old(bytes)' where agent_id = $1`,
-      values: [agent.id],
-    });
+    await app.sql(`update subscriptions set filter = 'old(bytes)' where agent_id = $1`, agent.id);
     expect(await page()).toContain('Not valid in this version, so every event is delivered.');
     expect(await doctor()).toMatchObject([
       {

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { definitionSchema } from '../../../server/model/signatures/definition.ts';
 import { presetSchema } from '../../../server/model/signatures/preset.ts';
 import { presets } from '../../../server/model/signatures/presets.ts';
+import { losesRefused, retriesText, SOME_RETRY } from '../../../server/model/signatures/retries.ts';
+import { webhookInput } from '../../../server/model/webhooks.ts';
 
 describe('presets.json', () => {
   test.each(presets.map((preset) => [preset.name, preset] as const))('%s is valid by the schema', (_, preset) => {
@@ -47,4 +49,49 @@ describe('a definition is refused', () => {
   ])('%j', (definition) => {
     expect(definitionSchema.safeParse(definition).success).toBe(false);
   });
+});
+
+const { create } = webhookInput({ WEBHOOK_MAX_PAYLOAD_BYTES: 1_048_576, RETENTION_DAYS: 30 });
+const definition = { algorithm: 'hmac-sha256', header: 'x-own' };
+const custom = (more: object) => ({ signature_scheme: 'custom', scheme_definition: { ...definition, ...more } });
+
+/** The members that are wrong, with their messages. */
+function faultsOf(given: object): [string, string][] {
+  const parsed = create.safeParse({ name: 'own', secret: 'a good secret', ...given });
+  return (parsed.error?.issues ?? []).map(({ path, message }) => [path.join('.'), message]);
+}
+
+describe.each(['x_own', 'x.own', 'x~own'])('the header name %s', (name) => {
+  test.each([
+    ['signature_header', { signature_header: name }],
+    ['dedupe_header', { dedupe_header: name }],
+    ['event_type_from', { event_type_from: `header:${name}` }],
+    ['event_type_from', { event_type_from: `json:/type+header:${name}` }],
+    ['scheme_definition', custom({ header: name })],
+    ['scheme_definition', custom({ timestamp: { from: `header:${name}` } })],
+    ['scheme_definition', custom({ id: `header:${name}` })],
+  ])('is refused in %s', (member, given) => {
+    expect(faultsOf(given)).toEqual([[member, expect.stringContaining('letters, digits and hyphens')]]);
+  });
+});
+
+test('letters, digits and hyphens are allowed, and pointers may have an underscore', () => {
+  expect(faultsOf({ dedupe_header: 'X-Own-2', event_type_from: 'json:/event_type' })).toEqual([]);
+  expect(faultsOf(custom({ timestamp: { from: 'json:/sent_at' }, id: 'header:x-own-id' }))).toEqual([]);
+});
+
+test('a sender repeats requests or not, as its documentation says; otherwise it is said that this is not known', () => {
+  expect(retriesText('github')).toMatch(
+    /^GitHub does not repeat such requests; it sends them again on request \(https:/,
+  );
+  expect(retriesText('shopify')).toBe('Shopify repeats such requests 8 times over 4 hours.');
+  expect(retriesText('checkr')).toBe('Whether Checkr repeats requests is not documented here.');
+  for (const scheme of ['sha256', 'standard-webhooks', 'custom', 'of a newer release'])
+    expect(retriesText(scheme)).toBe(SOME_RETRY);
+  expect(['github', 'shopify', 'checkr', 'sha256'].map(losesRefused)).toEqual([true, false, false, false]);
+});
+
+test('every text is one short sentence', () => {
+  for (const { name } of presets)
+    expect([name, retriesText(name)]).toEqual([name, expect.stringMatching(/^.{20,300}\.$/)]);
 });

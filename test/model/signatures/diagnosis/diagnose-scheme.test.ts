@@ -63,91 +63,48 @@ function find(request: RefusedRequest) {
   return [reason, header, otherwiseValid];
 }
 
-const stripe = 'stripe-signature';
+const [stripe, hub, shopify] = ['stripe-signature', 'x-hub-signature-256', 'x-shopify-hmac-sha256'];
+const [standard, own] = ['standard-webhooks', 'webhook-signature'];
+const COMPACT = '{"a":1,"livemode":true}';
+const TEST_MODE = Buffer.from('{"livemode": false}');
+const BY_HTTP = URL_OF_HOOK.replace('https', 'http');
+
+/** Secrets that are kept beside the current one. */
+const before = [
+  { bytes: Buffer.from(SECRET), expired: false },
+  { bytes: Buffer.from('before'), expired: true },
+];
+const others = [{ id: 'b', secrets: [Buffer.from('other')] }];
 
 describe('a request of the scheme', () => {
-  test.each<[string, RefusedRequest, unknown[]]>([
-    ['that verifies', refused('stripe', headersOf({ scheme: 'stripe' })), ['verifies_now', null, true]],
-    ['too old', refused('stripe', headersOf({ scheme: 'stripe', secondsAgo: 400 })), ['clock_apart', stripe, true]],
-    [
-      'from the future',
-      refused('slack', headersOf({ scheme: 'slack', secondsAgo: -400 })),
-      ['clock_apart', 'x-slack-request-timestamp', true],
-    ],
-    ['without a signature', refused('stripe', ['accept', '*/*']), ['header_missing', null, null]],
-    ['with nonsense', refused('stripe', [stripe, 'nonsense']), ['malformed', stripe, null]],
-    ['with two headers', refused('stripe', [stripe, 'a', stripe, 'b']), ['header_repeated', stripe, false]],
-    [
-      'encoded in base64 instead of hex',
-      refused('github', headersOf({ scheme: 'github', definition: { encoding: 'base64' } })),
-      ['signature_encoding', 'x-hub-signature-256', true],
-    ],
-    [
-      'encoded in hex instead of base64',
-      refused('shopify', headersOf({ scheme: 'shopify', definition: { encoding: 'hex' } })),
-      ['signature_encoding', 'x-shopify-hmac-sha256', true],
-    ],
-    [
-      'with a secret that was not decoded',
-      refused('standard-webhooks', headersOf({ scheme: 'standard-webhooks', definition: { secret: 'text' } })),
-      ['secret_undecoded', 'webhook-signature', true],
-    ],
-    [
-      'with a line end after the secret',
-      refused('stripe', headersOf({ scheme: 'stripe', secret: `${SECRET}\n` })),
-      ['secret_space', stripe, true],
-    ],
-    [
-      'with a body that was serialized again',
-      refused('stripe', headersOf({ scheme: 'stripe', body: '{"a":1,"livemode":true}' })),
-      ['body_reencoded', stripe, true],
-    ],
-    [
-      'with another URL',
-      refused('square', headersOf({ scheme: 'square', url: `${URL_OF_HOOK}/` })),
-      ['url_differs', null, true],
-    ],
-    [
-      'with the URL of another protocol, which is accepted',
-      refused('square', headersOf({ scheme: 'square', url: URL_OF_HOOK.replace('https', 'http') })),
-      ['verifies_now', null, true],
-    ],
-    [
-      'with another secret',
-      refused('stripe', headersOf({ scheme: 'stripe', secret: 'whsec_AAAA' })),
-      ['digest_differs', stripe, false],
-    ],
-    [
-      'of test mode with another secret',
-      refused('stripe', headersOf({ scheme: 'stripe', secret: 'whsec_AAAA' }), {
-        body: Buffer.from('{"livemode": false}'),
-      }),
-      ['secret_mode', stripe, false],
-    ],
+  test.each<[string, string, Partial<Sent> | string[], unknown[], Partial<RefusedRequest>?]>([
+    ['that verifies', 'stripe', {}, ['verifies_now', null, true]],
+    ['too old', 'stripe', { secondsAgo: 400 }, ['clock_apart', stripe, true]],
+    ['from the future', 'slack', { secondsAgo: -400 }, ['clock_apart', 'x-slack-request-timestamp', true]],
+    ['without a signature', 'stripe', ['accept', '*/*'], ['header_missing', null, null]],
+    ['with nonsense', 'stripe', [stripe, 'nonsense'], ['malformed', stripe, null]],
+    ['with two headers', 'stripe', [stripe, 'a', stripe, 'b'], ['header_repeated', stripe, false]],
+    ['in base64, not hex', 'github', { definition: { encoding: 'base64' } }, ['signature_encoding', hub, true]],
+    ['in hex, not base64', 'shopify', { definition: { encoding: 'hex' } }, ['signature_encoding', shopify, true]],
+    ['with a secret not decoded', standard, { definition: { secret: 'text' } }, ['secret_undecoded', own, true]],
+    ['with a line end after the secret', 'stripe', { secret: `${SECRET}\n` }, ['secret_space', stripe, true]],
+    ['with a body serialized again', 'stripe', { body: COMPACT }, ['body_reencoded', stripe, true]],
+    ['with another URL', 'square', { url: `${URL_OF_HOOK}/` }, ['url_differs', null, true]],
+    ['with the URL of another protocol, which is accepted', 'square', { url: BY_HTTP }, ['verifies_now', null, true]],
+    ['with another secret', 'stripe', { secret: 'whsec_AAAA' }, ['digest_differs', stripe, false]],
+    ['of test mode', 'stripe', { secret: 'whsec_AAAA' }, ['secret_mode', stripe, false], { body: TEST_MODE }],
     [
       'with the previous secret',
-      refused('stripe', headersOf({ scheme: 'stripe', secret: 'before' }), {
-        secrets: [
-          { bytes: Buffer.from(SECRET), expired: false },
-          { bytes: Buffer.from('before'), expired: true },
-        ],
-      }),
+      'stripe',
+      { secret: 'before' },
       ['previous_secret', stripe, true],
+      { secrets: before },
     ],
-    [
-      'with the secret of another webhook',
-      refused('stripe', headersOf({ scheme: 'stripe', secret: 'other' }), {
-        others: [{ id: 'b', secrets: [Buffer.from('other')] }],
-      }),
-      ['other_webhook', stripe, true],
-    ],
-    ['with the secret in a header', refused('stripe', ['x-a', SECRET]), ['secret_sent', 'x-a', false]],
-    [
-      'with a wrong token',
-      refused('gitlab-token', ['x-gitlab-token', 'another']),
-      ['digest_differs', 'x-gitlab-token', false],
-    ],
-  ])('%s', (_, request, expected) => {
+    ['with the secret of another webhook', 'stripe', { secret: 'other' }, ['other_webhook', stripe, true], { others }],
+    ['with the secret in a header', 'stripe', ['x-a', SECRET], ['secret_sent', 'x-a', false]],
+    ['with a wrong token', 'gitlab-token', ['x-gitlab-token', 'another'], ['digest_differs', 'x-gitlab-token', false]],
+  ])('%s', (_, scheme, sent, expected, more) => {
+    const request = refused(scheme, Array.isArray(sent) ? sent : headersOf({ scheme, ...sent }), more);
     expect(find(request)).toEqual(expected);
     expect(verifies(request)).toBe(expected[0] === 'verifies_now');
   });
