@@ -20,7 +20,7 @@ afterEach(async () => {
   await fresh.drop();
 });
 
-const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
+const run = (text: string, values: unknown[] = []) => fresh.sql(text, ...values);
 
 /** One installation on the database, with a pool of its own. */
 function installation(url: string | null) {

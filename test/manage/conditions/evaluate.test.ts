@@ -16,7 +16,7 @@ import { shared } from '../../helpers/shared.ts';
 const startMs = Date.now();
 const fresh = shared(freshDatabase);
 
-const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
+const run = (text: string, values: unknown[] = []) => fresh.sql(text, ...values);
 const iso = (ms: number) => new Date(ms).toISOString();
 
 function machine(folder = 'one', spool = emptySpool, startedMs = 0, disks: DiskState[] = []) {
@@ -57,17 +57,7 @@ async function addDelivery(agentId: string) {
 }
 
 const reject = (webhookId: string, atMs: number, rejected: number) =>
-  addHistory(fresh.database, [
-    {
-      webhookId,
-      minuteMs: Math.floor(atMs / MINUTE_MS) * MINUTE_MS,
-      accepted: 0,
-      duplicates: 0,
-      rejected,
-      limited: 0,
-      bytes: 0,
-    },
-  ]);
+  addHistory(fresh.database, [{ webhookId, minuteMs: Math.floor(atMs / MINUTE_MS) * MINUTE_MS, rejected }]);
 
 interface Course {
   condition: AlertRow['condition'];
@@ -228,10 +218,7 @@ test('a restart does not end the alert of a silent webhook', async () => {
   const id = randomUUID();
   await addWebhook(id, `expect_every_seconds = 60, last_event_at = now() - interval '1 day'`);
   for (const startedMs of [0, startMs]) await machine('one', emptySpool, startedMs).alerts.evaluate(startMs);
-  const [alert] = await fresh.database.query({
-    text: 'select calm_since from alerts where subject_id = $1',
-    values: [id],
-  });
+  const [alert] = await fresh.sql('select calm_since from alerts where subject_id = $1', id);
   expect(alert).toEqual({ calm_since: null });
 });
 

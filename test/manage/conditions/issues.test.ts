@@ -16,7 +16,7 @@ const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 describe('what holds', () => {
   const fresh = shared(freshDatabase);
   beforeEach(async () => {
-    await fresh.database.query({ text: 'delete from issues' });
+    await fresh.sql('delete from issues');
   });
   const subject = { id: 'a', name: 'billing' };
   const dead = (value: number, reason = 'timeout'): Held => ({
@@ -134,28 +134,28 @@ describe('what holds', () => {
   test('a snooze ends with its issue', async () => {
     const states = async (ms: number, ...held: Held[]) => (await seenAfter(ms, ...held)).map(({ state }) => state);
     expect(await states(0, dead(1))).toEqual(['open']);
-    await fresh.database.query({ text: 'update issues set snoozed_until = $1', values: [iso(HOUR_MS)] });
+    await fresh.sql('update issues set snoozed_until = $1', iso(HOUR_MS));
     expect(await states(HOUR_MS - 1, dead(1))).toEqual(['snoozed']);
     expect(await states(HOUR_MS, dead(1))).toEqual(['open']);
-    await fresh.database.query({ text: 'update issues set snoozed_until = $1', values: [iso(5 * HOUR_MS)] });
+    await fresh.sql('update issues set snoozed_until = $1', iso(5 * HOUR_MS));
     expect(await states(HOUR_MS + 1)).toEqual(['resolved']);
     expect(await states(HOUR_MS + 2, dead(1))).toEqual(['open']);
   });
 
   test('the oldest resolved issues beyond the limit go, and those that hold stay', async () => {
-    await fresh.database.query({
-      text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, resolved_at)
+    await fresh.sql(
+      `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, resolved_at)
              select gen_random_uuid(), 'silent', number, now(), now(), 1, '{"name":""}', now() - number * interval '1 second'
              from generate_series(1, $1::int) number`,
-      values: [ISSUES_MAX],
-    });
+      ISSUES_MAX,
+    );
     await seenAfter(0, silent);
     const count =
       'select count(*)::int as all, max(subject_id::int) filter (where resolved_at is not null) as oldest from issues';
     await deleteOldIssues(fresh.database.query);
-    const [{ all, oldest }] = (await fresh.database.query({
-      text: count.replace('subject_id::int', `nullif(subject_id, 'a')::int`),
-    })) as unknown as [{ all: number; oldest: number }];
+    const [{ all, oldest }] = (await fresh.sql(
+      count.replace('subject_id::int', `nullif(subject_id, 'a')::int`),
+    )) as unknown as [{ all: number; oldest: number }];
     expect([all, oldest]).toEqual([ISSUES_MAX, ISSUES_MAX - 1]);
   });
 
@@ -183,11 +183,13 @@ describe('with users', () => {
   const administrator = shared(() => addPerson(app, 'administrator'));
 
   const setDead = (agent: string, minutesAhead: number, reason: string) =>
-    app.database.query({
-      text: `update deliveries set state = 'dead', attempts = 10, reason = $3,
+    app.sql(
+      `update deliveries set state = 'dead', attempts = 10, reason = $3,
                finished_at = now() + $2::int * interval '1 minute' where agent_id = $1`,
-      values: [agent, minutesAhead, reason],
-    });
+      agent,
+      minutesAhead,
+      reason,
+    );
   async function deadLetters(minutesAhead = 3, reason = 'no stock') {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
@@ -257,10 +259,8 @@ describe('with users', () => {
   });
 
   test('an issue of a kind that a later release knows is left out', async () => {
-    await app.database.query({
-      text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts)
-             values (gen_random_uuid(), 'of_later', '', now(), now(), 1, '{"name":""}')`,
-    });
+    await app.sql(`insert into issues (id, kind, subject_id, first_at, last_at, count, facts)
+             values (gen_random_uuid(), 'of_later', '', now(), now(), 1, '{"name":""}')`);
     const { status, body } = await viewer.api('GET', '/api/v1/issues');
     expect([status, body.items.some(({ kind }: { kind: string }) => kind === 'of_later')]).toEqual([200, false]);
   });

@@ -33,7 +33,7 @@ beforeAll(async () => {
   await createPartitions(fresh.database, nowMs);
 });
 
-const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
+const run = (text: string, values: unknown[] = []) => fresh.sql(text, ...values);
 const iso = (ms: number) => new Date(ms).toISOString();
 
 interface Reported {
@@ -88,18 +88,7 @@ async function addWebhook(more = ''): Promise<string> {
 }
 
 const count = (webhookId: string, agoMs: number, counts: Partial<HistoryCounts>) =>
-  addHistory(fresh.database, [
-    {
-      webhookId,
-      minuteMs: nowMs - agoMs,
-      accepted: 0,
-      duplicates: 0,
-      rejected: 0,
-      limited: 0,
-      bytes: 0,
-      ...counts,
-    },
-  ]);
+  addHistory(fresh.database, [{ webhookId, minuteMs: nowMs - agoMs, ...counts }]);
 
 async function addAgent(): Promise<{ id: string; webhook: string }> {
   const [id, webhook] = [randomUUID(), await addWebhook()];
@@ -112,16 +101,12 @@ async function addAgent(): Promise<{ id: string; webhook: string }> {
   return { id, webhook };
 }
 
-async function addDelivery(
-  agent: { id: string; webhook: string },
-  more: { availableMs?: number; receivedMs?: number },
-) {
-  await run(
+const addDelivery = (agent: { id: string; webhook: string }, { receivedMs = nowMs }: { receivedMs?: number }) =>
+  run(
     `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
      values (gen_random_uuid(), $1, $2, gen_random_uuid(), $3, 0, $4)`,
-    [agent.webhook, agent.id, iso(more.receivedMs ?? nowMs), iso(more.availableMs ?? nowMs)],
+    [agent.webhook, agent.id, iso(receivedMs), iso(nowMs)],
   );
-}
 
 interface Limit {
   kind: ConditionKind;
@@ -132,24 +117,71 @@ interface Limit {
   found: Partial<Found>;
 }
 
+/** A value of what `make` adds, at the limit less one and at the limit. */
+function valued(make: () => Promise<string>, change: string, below: unknown, reach: unknown) {
+  const set = async (id: string, value: unknown) => run(`update ${change}`, [id, value]);
+  return {
+    below: async () => {
+      const id = await make();
+      await set(id, below);
+      return id;
+    },
+    reach: (id: string) => set(id, reach),
+  };
+}
+const anAgent = async () => (await addAgent()).id;
+/** The id of the agent. */
+async function aDelivery(): Promise<string> {
+  const agent = await addAgent();
+  await addDelivery(agent, {});
+  return agent.id;
+}
+async function heldDelivery(): Promise<string> {
+  const id = await aDelivery();
+  await run('update subscriptions set order_id = 1 where agent_id = $1', [id]);
+  await run(
+    `update deliveries set order_key = 1, order_lane = 0, order_number = 1, available_at = 'infinity' where agent_id = $1`,
+    [id],
+  );
+  return id;
+}
+async function oldSecret(): Promise<string> {
+  const id = await addWebhook();
+  await run(
+    `insert into webhook_secrets (webhook_id, slot, sealed, created_at, expires_at)
+     values ($1, 'current', '', $2, null), ($1, 'previous', '', $2, $2)`,
+    [id, iso(nowMs - 2 * HOUR_MS)],
+  );
+  await count(id, 0, { accepted: 2, by_previous: 1 });
+  return id;
+}
+/** Its longest pause is an hour. */
+async function regularWebhook(): Promise<string> {
+  const id = await addWebhook();
+  for (let hours = 2; hours < 27; hours++) await count(id, hours * HOUR_MS, { accepted: 1 });
+  return id;
+}
+/** Requests to a webhook, below the limit of a count, and what reaches it. */
+function counted(below: Partial<HistoryCounts>, reach: Partial<HistoryCounts>, more = '') {
+  const make = async () => {
+    const id = await addWebhook(more);
+    await count(id, 0, below);
+    return id;
+  };
+  return { below: make, reach: (id: string) => count(id, 0, reach) };
+}
+const [MINUTES_5, LATER] = [iso(nowMs - 300_000), iso(nowMs - 300_001)];
+const silence = 'webhooks set last_event_at = $2 where id = $1';
+
 const limits: Limit[] = [
   {
     kind: 'undelivered',
-    below: async () => {
-      const agent = await addAgent();
-      await addDelivery(agent, {});
-      return agent.id;
-    },
-    reach: (id) => run('update agents set revoked_at = now() where id = $1', [id]),
+    ...valued(aDelivery, 'agents set revoked_at = $2 where id = $1', null, iso(nowMs)),
     found: { value: 1, title: 'Agent billing is revoked, and 1 delivery to it is undelivered.' },
   },
   {
     kind: 'dead_letters',
-    below: async () => {
-      const agent = await addAgent();
-      await addDelivery(agent, {});
-      return agent.id;
-    },
+    below: aDelivery,
     reach: (id) => run(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, [id]),
     found: {
       value: 1,
@@ -159,61 +191,32 @@ const limits: Limit[] = [
   },
   {
     kind: 'pending',
-    below: async () => {
-      const agent = await addAgent();
-      await addDelivery(agent, { availableMs: nowMs - 300_000 });
-      return agent.id;
-    },
-    reach: (id) => run('update deliveries set available_at = $2 where agent_id = $1', [id, iso(nowMs - 300_001)]),
+    ...valued(aDelivery, 'deliveries set available_at = $2 where agent_id = $1', MINUTES_5, LATER),
     found: {
-      first_at: iso(nowMs - 300_001),
+      first_at: LATER,
       title: 'The oldest pending delivery of agent billing has waited for 5 minutes (limit: 5 minutes).',
     },
   },
   {
     kind: 'paused',
-    below: async () => {
-      const { id } = await addAgent();
-      await run('update agents set paused_at = $2 where id = $1', [id, iso(nowMs - DAY_MS)]);
-      return id;
-    },
-    reach: (id) => run('update agents set paused_at = $2 where id = $1', [id, iso(nowMs - DAY_MS - 1)]),
+    ...valued(anAgent, 'agents set paused_at = $2 where id = $1', iso(nowMs - DAY_MS), iso(nowMs - DAY_MS - 1)),
     found: { first_at: iso(nowMs - DAY_MS - 1), title: 'Agent billing has been paused for 24 hours.' },
   },
   {
     kind: 'old_secret',
-    below: async () => {
-      const id = await addWebhook();
-      await run(
-        `insert into webhook_secrets (webhook_id, slot, sealed, created_at, expires_at)
-         values ($1, 'current', '', $2, null), ($1, 'previous', '', $2, $3)`,
-        [id, iso(nowMs - 2 * HOUR_MS), iso(nowMs + 2 * HOUR_MS)],
-      );
-      await count(id, 0, { accepted: 2, by_previous: 1 });
-      return id;
-    },
-    reach: (id) =>
-      run(`update webhook_secrets set expires_at = $2 where webhook_id = $1 and slot = 'previous'`, [
-        id,
-        iso(nowMs + 2 * HOUR_MS - 2),
-      ]),
+    ...valued(
+      oldSecret,
+      `webhook_secrets set expires_at = $2 where webhook_id = $1 and slot = 'previous'`,
+      iso(nowMs + 2 * HOUR_MS),
+      iso(nowMs + 2 * HOUR_MS - 2),
+    ),
     found: { title: 'Webhook shop gets requests signed with its old secret, which ends in 119 minutes.' },
   },
   {
     kind: 'held',
-    below: async () => {
-      const agent = await addAgent();
-      await run('update subscriptions set order_id = 1 where agent_id = $1', [agent.id]);
-      await addDelivery(agent, { receivedMs: nowMs - 300_000 });
-      await run(
-        `update deliveries set order_key = 1, order_lane = 0, order_number = 1, available_at = 'infinity' where agent_id = $1`,
-        [agent.id],
-      );
-      return agent.id;
-    },
-    reach: (id) => run('update deliveries set received_at = $2 where agent_id = $1', [id, iso(nowMs - 300_001)]),
+    ...valued(heldDelivery, 'deliveries set received_at = $2 where agent_id = $1', MINUTES_5, LATER),
     found: {
-      first_at: iso(nowMs - 300_001),
+      first_at: LATER,
       title: 'A delivery to agent billing is held by another one with its key for 5 minutes (limit: 5 minutes).',
       url: expect.stringMatching(/\/deliveries\?agent_id=.*&held=true$/),
     },
@@ -231,12 +234,7 @@ const limits: Limit[] = [
   },
   {
     kind: 'limited',
-    below: async () => {
-      const id = await addWebhook(`signature_scheme = 'github'`);
-      await count(id, 0, { accepted: 0, limited: 19 });
-      return id;
-    },
-    reach: (id) => count(id, 0, { limited: 1 }),
+    ...counted({ limited: 19 }, { limited: 1 }, `signature_scheme = 'github'`),
     found: {
       value: 20,
       title: '20 requests to webhook shop were rate limited in the last hour.',
@@ -247,38 +245,22 @@ const limits: Limit[] = [
   },
   {
     kind: 'limited',
-    below: async () => {
-      const id = await addWebhook();
-      await count(id, 0, { accepted: 181, limited: 20 });
-      return id;
-    },
-    reach: (id) => run('update history set accepted = 180 where webhook_id = $1', [id]),
+    ...counted({ accepted: 181, limited: 20 }, { accepted: -1 }),
     found: { value: 20, fix: expect.stringMatching(/^Some senders repeat such requests, others do not\./) },
   },
   {
     kind: 'failing',
-    below: async () => {
-      const id = await addWebhook();
-      await count(id, 0, { disabled: 9, bytes: 1 });
-      return id;
-    },
-    reach: (id) => count(id, 0, { too_large: 1 }),
+    ...counted({ disabled: 9, bytes: 1 }, { too_large: 1 }),
     found: { value: 1, title: 'No request to webhook shop was accepted in the last hour; 1 request was refused.' },
   },
   {
     kind: 'failing',
-    below: async () => {
-      const id = await addWebhook();
-      await count(id, 0, { accepted: 1, rejected: 4, limited: 2, length_required: 3, unavailable: 5 });
-      return id;
-    },
-    reach: (id) => run('update history set accepted = 0 where webhook_id = $1', [id]),
+    ...counted({ accepted: 1, rejected: 4, limited: 2, length_required: 3, unavailable: 5 }, { accepted: -1 }),
     found: { value: 14 },
   },
   {
     kind: 'silent',
-    below: async () => addWebhook(`expect_every_seconds = 1800, last_event_at = '${iso(nowMs - 1_800_000)}'`),
-    reach: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(nowMs - 1_800_001)]),
+    ...valued(() => addWebhook('expect_every_seconds = 1800'), silence, iso(nowMs - 1_800_000), iso(nowMs - 1_800_001)),
     found: {
       first_at: iso(nowMs - 1_800_001),
       threshold: 1_800,
@@ -287,13 +269,7 @@ const limits: Limit[] = [
   },
   {
     kind: 'silent',
-    // Its longest pause is an hour.
-    below: async () => {
-      const id = await addWebhook(`last_event_at = '${iso(nowMs - 2 * HOUR_MS)}'`);
-      for (let hours = 2; hours < 27; hours++) await count(id, hours * HOUR_MS, { accepted: 1 });
-      return id;
-    },
-    reach: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(nowMs - 2 * HOUR_MS - 1)]),
+    ...valued(regularWebhook, silence, iso(nowMs - 2 * HOUR_MS), iso(nowMs - 2 * HOUR_MS - 1)),
     found: {
       threshold: null,
       title: 'Webhook shop has received no event for 2 hours (more than twice its longest pause in seven days).',
@@ -301,12 +277,7 @@ const limits: Limit[] = [
   },
   {
     kind: 'filter',
-    below: async () => {
-      const agent = await addAgent();
-      await run(`update subscriptions set filter = 'bytes > 1' where agent_id = $1`, [agent.id]);
-      return agent.id;
-    },
-    reach: (id) => run(`update subscriptions set filter = 'gone(body)' where agent_id = $1`, [id]),
+    ...valued(anAgent, 'subscriptions set filter = $2 where agent_id = $1', 'bytes > 1', 'gone(body)'),
     found: {
       value: 1,
       title: expect.stringMatching(
@@ -320,9 +291,7 @@ const limits: Limit[] = [
       await addDelivery(await addAgent(), { receivedMs: expiringMs });
       return '';
     },
-    reach: async () => {
-      await addDelivery(await addAgent(), { receivedMs: expiringMs - 1 });
-    },
+    reach: async () => addDelivery(await addAgent(), { receivedMs: expiringMs - 1 }),
     found: { value: 1, title: 'Retention removes 1 undelivered event within a day.' },
   },
   {
@@ -452,56 +421,48 @@ const lowDisk = (free_bytes: number, full_in_seconds: number | null = null): Dis
   full_in_seconds,
 });
 
-/** What processes report. */
-const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: string }[] = [
-  {
-    kind: 'process',
-    calm: { live: { state: 'draining' } },
-    held: { live: { state: 'unresponsive' } },
-    text: 'Process 77 does not respond.',
-  },
-  {
-    kind: 'process_died',
-    calm: { deaths: [nowMs - DIED_MINUTES * MINUTE_MS] },
-    held: { deaths: [nowMs - DIED_MINUTES * MINUTE_MS + 1] },
-    text: `1 process of machine ${hostname()} died within 60 minutes: SIGKILL.`,
-  },
-  {
-    kind: 'process_died',
-    calm: { live: {} },
-    held: { deaths: [nowMs, nowMs - 1] },
-    text: `2 processes of machine ${hostname()} died within 60 minutes, the last: SIGKILL.`,
-  },
-  {
-    kind: 'connections',
-    calm: { refused: [0] },
-    held: { refused: [2, 0, 1] },
-    text: `Machine ${hostname()} refused 3 connections within 5 minutes: too many were open.`,
-  },
-  {
-    kind: 'disk',
-    calm: { live: {}, disks: [lowDisk(2 ** 30)] },
-    held: { live: {}, disks: [lowDisk(2 ** 29, 3_600)] },
-    text: `The disk of data on ${hostname()} has 0.5 GiB free, and will be full in 1 hour.`,
-  },
-  {
-    kind: 'rate_limits',
-    calm: { live: { rate_limit_store: 'ok' } },
-    held: { live: { rate_limit_store: 'degraded' } },
-    text: 'Rate limits are off: the rate-limit store does not answer.',
-  },
-  {
-    kind: 'database',
-    calm: { failure: null },
-    held: { failure: { sqlState: '53100', reason: 'could not extend file: No space left on device' } },
-    text: 'Postgres does not commit events: its disk is full.',
-  },
+const [long, recent] = [nowMs - DIED_MINUTES * MINUTE_MS, nowMs - DIED_MINUTES * MINUTE_MS + 1];
+const noSpace = { sqlState: '53100', reason: 'could not extend file: No space left on device' };
+/** What processes report: without the condition, with it, and its title. */
+const reports: [ConditionKind, Reported, Reported, string][] = [
+  ['process', { live: { state: 'draining' } }, { live: { state: 'unresponsive' } }, 'Process 77 does not respond.'],
+  [
+    'process_died',
+    { deaths: [long] },
+    { deaths: [recent] },
+    `1 process of machine ${hostname()} died within 60 minutes: SIGKILL.`,
+  ],
+  [
+    'process_died',
+    { live: {} },
+    { deaths: [nowMs, nowMs - 1] },
+    `2 processes of machine ${hostname()} died within 60 minutes, the last: SIGKILL.`,
+  ],
+  [
+    'connections',
+    { refused: [0] },
+    { refused: [2, 0, 1] },
+    `Machine ${hostname()} refused 3 connections within 5 minutes: too many were open.`,
+  ],
+  [
+    'disk',
+    { live: {}, disks: [lowDisk(2 ** 30)] },
+    { live: {}, disks: [lowDisk(2 ** 29, 3_600)] },
+    `The disk of data on ${hostname()} has 0.5 GiB free, and will be full in 1 hour.`,
+  ],
+  [
+    'rate_limits',
+    { live: { rate_limit_store: 'ok' } },
+    { live: { rate_limit_store: 'degraded' } },
+    'Rate limits are off: the rate-limit store does not answer.',
+  ],
+  ['database', { failure: null }, { failure: noSpace }, 'Postgres does not commit events: its disk is full.'],
 ];
 
-test.each(reports)('$kind holds while a process reports it', async ({ kind, calm, held, text }) => {
+test.each(reports)('%s holds while a process reports it', async (kind, calm, held, title) => {
   const kinds = async (given: Reported) => (await read(given)).filter((one) => one.kind === kind);
   expect(await kinds(calm)).toEqual([]);
-  expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, title: text }]);
+  expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, title }]);
 });
 
 test('cell holds while a cell cannot be used, or stores nothing', async () => {
@@ -538,7 +499,7 @@ test('spool holds while a spool has events', async () => {
 });
 
 test('every condition has a test of its limit', () => {
-  const tested = [...limits, ...reports, { kind: 'spool' }, { kind: 'cell' }].map(({ kind }) => kind);
+  const tested = [...limits.map(({ kind }) => kind), ...reports.map(([kind]) => kind), 'spool', 'cell'];
   expect([...new Set(tested)].sort()).toEqual([...conditionKinds].sort());
 });
 

@@ -36,11 +36,40 @@ const machineLabels = { job: 'weir', instance: 'a:9464' };
 const agent = 'job="weir",agent="1",agent_name="ci"';
 const agentLabels = { job: 'weir', agent: '1', agent_name: 'ci' };
 const steady = '0x120';
-const histogram = (name: string, above: string, below: string) => ({
-  [`${name}_bucket{${machine},le="1"}`]: below,
-  [`${name}_bucket{${machine},le="2.5"}`]: above,
-  [`${name}_bucket{${machine},le="+Inf"}`]: above,
-});
+
+/** One series of the machine, of this name and with these labels, with the values of a fault and without one. */
+function series(selector: string, fault: string, none: string, pendingMinutes?: number): Scenario {
+  const [name, more = ''] = selector.replace('}', '').split('{') as [string, string?];
+  const own = `${name}{${[machine, more].filter(Boolean).join()}}`;
+  const added = [...more.matchAll(/(\w+)="(\w+)"/g)].map(([, label, value]) => [label!, value!]);
+  const labels = { ...machineLabels, ...Object.fromEntries(added) };
+  return {
+    fires: { [own]: fault },
+    quiet: { [own]: none },
+    labels,
+    ...(pendingMinutes !== undefined && { pendingMinutes }),
+  };
+}
+
+/** A counter that was higher by this much, and by as much as is usual, twenty minutes after the first value. */
+const counted = (selector: string, fault: number, usual: string) => series(selector, `0x20 ${fault}x100`, usual);
+
+function histogram(name: string): Scenario {
+  const buckets = (below: string) => ({
+    [`${name}_bucket{${machine},le="1"}`]: below,
+    [`${name}_bucket{${machine},le="2.5"}`]: '0+100x120',
+    [`${name}_bucket{${machine},le="+Inf"}`]: '0+100x120',
+  });
+  return { fires: buckets('0+98x120'), quiet: buckets('0+99.5x120'), labels: machineLabels, pendingMinutes: 9 };
+}
+
+/** More series that are no fault. */
+const beside = (one: Scenario, quiet: Series): Scenario => ({ ...one, quiet: { ...one.quiet, ...quiet } });
+
+const received = (status: number, route = '/in/:webhook_id') =>
+  `weir_requests_total{${machine},route="${route}",status="${status}"}`;
+const settled = (outcome: string) => `weir_deliveries_settled_total{${agent},instance="a",outcome="${outcome}"}`;
+const other = 'weir_build_info{job="weir",instance="b:9464"}';
 
 const scenarios: Record<RuleName, Scenario> = {
   WeirDown: {
@@ -49,20 +78,13 @@ const scenarios: Record<RuleName, Scenario> = {
     pendingMinutes: 0,
   },
   WeirInstanceMissing: {
-    fires: { [`weir_build_info{${machine}}`]: '1x10', 'weir_build_info{job="weir",instance="b:9464"}': '1x120' },
-    quiet: { [`weir_build_info{${machine}}`]: '1x120', 'weir_build_info{job="weir",instance="b:9464"}': '1x120' },
+    fires: { [`weir_build_info{${machine}}`]: '1x10', [other]: '1x120' },
+    quiet: { [`weir_build_info{${machine}}`]: '1x120', [other]: '1x120' },
     labels: machineLabels,
   },
   WeirIngestErrors: {
-    fires: {
-      [`weir_requests_total{${machine},route="/in/:webhook_id",status="202"}`]: '0+97x120',
-      [`weir_requests_total{${machine},route="/in/:webhook_id",status="503"}`]: '0+3x120',
-    },
-    quiet: {
-      [`weir_requests_total{${machine},route="/in/:webhook_id",status="202"}`]: '0+1000x120',
-      [`weir_requests_total{${machine},route="/in/:webhook_id",status="503"}`]: '0+3x120',
-      [`weir_requests_total{${machine},route="/readyz",status="503"}`]: '0+900x120',
-    },
+    fires: { [received(202)]: '0+97x120', [received(503)]: '0+3x120' },
+    quiet: { [received(202)]: '0+1000x120', [received(503)]: '0+3x120', [received(503, '/readyz')]: '0+900x120' },
     labels: machineLabels,
     pendingMinutes: 4,
   },
@@ -72,31 +94,14 @@ const scenarios: Record<RuleName, Scenario> = {
     labels: machineLabels,
     pendingMinutes: 10,
   },
-  WeirMemoryReplacements: {
-    fires: { [`weir_processes_replaced_for_memory_total{${machine}}`]: '0x20 4x100' },
-    quiet: { [`weir_processes_replaced_for_memory_total{${machine}}`]: '0x20 2x100' },
-    labels: machineLabels,
-  },
-  WeirQueueNearlyFull: {
-    fires: { [`weir_queue_fill_ratio{${machine}}`]: '0.81x120' },
-    quiet: { [`weir_queue_fill_ratio{${machine}}`]: '0.8x120' },
-    labels: machineLabels,
-    pendingMinutes: 0,
-  },
-  WeirRequestsShed: {
-    fires: { [`weir_problems_total{${machine},code="queue_full"}`]: '0+1x120' },
-    quiet: {
-      [`weir_problems_total{${machine},code="queue_full"}`]: '7x120',
-      [`weir_problems_total{${machine},code="webhook_unknown"}`]: '0+9x120',
-    },
-    labels: { ...machineLabels, code: 'queue_full' },
-    pendingMinutes: 4,
-  },
+  WeirMemoryReplacements: counted('weir_processes_replaced_for_memory_total', 4, '0x20 2x100'),
+  WeirQueueNearlyFull: series('weir_queue_fill_ratio', '0.81x120', '0.8x120', 0),
+  WeirRequestsShed: beside(series('weir_problems_total{code="queue_full"}', '0+1x120', '7x120', 4), {
+    [`weir_problems_total{${machine},code="webhook_unknown"}`]: '0+9x120',
+  }),
   WeirRejections: {
-    fires: { [`weir_rejections_total{${machine},outcome="stored"}`]: '0+61x120' },
-    quiet: { [`weir_rejections_total{${machine},outcome="stored"}`]: '0+60x120' },
+    ...series('weir_rejections_total{outcome="stored"}', '0+61x120', '0+60x120', 9),
     labels: machineLabels,
-    pendingMinutes: 9,
   },
   WeirDeliveriesWaiting: {
     fires: {
@@ -108,98 +113,28 @@ const scenarios: Record<RuleName, Scenario> = {
     pendingMinutes: 4,
   },
   WeirDeadLetters: {
-    fires: { [`weir_deliveries_settled_total{${agent},instance="a",outcome="dead"}`]: '0x20 1x100' },
-    quiet: {
-      [`weir_deliveries_settled_total{${agent},instance="a",outcome="dead"}`]: '5x120',
-      [`weir_deliveries_settled_total{${agent},instance="a",outcome="retried"}`]: '0+5x120',
-    },
+    fires: { [settled('dead')]: '0x20 1x100' },
+    quiet: { [settled('dead')]: '5x120', [settled('retried')]: '0+5x120' },
     labels: agentLabels,
   },
-  WeirDeliveriesUnhandled: {
-    fires: { [`weir_deliveries_unhandled_total{${machine}}`]: '0x20 3x100' },
-    quiet: { [`weir_deliveries_unhandled_total{${machine}}`]: '3x120' },
-    labels: machineLabels,
-  },
-  WeirProcessRestarts: {
-    fires: { [`weir_process_restarts_total{${machine}}`]: '0x20 4x100' },
-    quiet: { [`weir_process_restarts_total{${machine}}`]: '0x20 2x100' },
-    labels: machineLabels,
-  },
-  WeirRestartFailed: {
-    fires: { [`weir_rolling_restarts_total{${machine},outcome="failed"}`]: '0x20 1x100' },
-    quiet: {
-      [`weir_rolling_restarts_total{${machine},outcome="failed"}`]: '1x120',
-      [`weir_rolling_restarts_total{${machine},outcome="restarted"}`]: '0x20 1x100',
-    },
-    labels: { ...machineLabels, outcome: 'failed' },
-  },
-  WeirLogLinesDropped: {
-    fires: { [`weir_log_lines_dropped_total{${machine}}`]: '0+1x120' },
-    quiet: { [`weir_log_lines_dropped_total{${machine}}`]: '12x120' },
-    labels: machineLabels,
-  },
-  WeirSpoolWaiting: {
-    fires: { [`weir_spool_oldest_seconds{${machine}}`]: '1+60x120' },
-    quiet: { [`weir_spool_oldest_seconds{${machine}}`]: steady },
-    labels: machineLabels,
-    pendingMinutes: 4,
-  },
-  WeirDiskLow: {
-    fires: { [`weir_disk_free_bytes{${machine},place="postgres"}`]: '5000000000x120' },
-    quiet: {
-      [`weir_disk_free_bytes{${machine},place="postgres"}`]: '6000000000x120',
-      [`weir_disk_free_bytes{${machine},place="data"}`]: '2000000000x120',
-    },
-    labels: { ...machineLabels, place: 'postgres' },
-    pendingMinutes: 9,
-  },
-  WeirSpoolFilesKept: {
-    fires: { [`weir_spool_files_kept{${machine},state="damaged"}`]: '1x120' },
-    quiet: { [`weir_spool_files_kept{${machine},state="damaged"}`]: steady },
-    labels: { ...machineLabels, state: 'damaged' },
-    pendingMinutes: 0,
-  },
-  WeirRateLimitDegraded: {
-    fires: { [`weir_rate_limit_degraded{${machine}}`]: '1x120' },
-    quiet: { [`weir_rate_limit_degraded{${machine}}`]: steady },
-    labels: machineLabels,
-    pendingMinutes: 1,
-  },
-  WeirSecretUnavailable: {
-    fires: { [`weir_webhooks_secret_unavailable{${machine}}`]: '1x120' },
-    quiet: { [`weir_webhooks_secret_unavailable{${machine}}`]: steady },
-    labels: machineLabels,
-    pendingMinutes: 0,
-  },
-  WeirThreadFailures: {
-    fires: { [`weir_thread_failures_total{${machine}}`]: '0x20 4x100' },
-    quiet: { [`weir_thread_failures_total{${machine}}`]: '0x20 2x100' },
-    labels: machineLabels,
-  },
-  WeirEventLoopLag: {
-    fires: { [`weir_event_loop_lag_seconds{${machine}}`]: '0.6x120' },
-    quiet: { [`weir_event_loop_lag_seconds{${machine}}`]: '0.5x120' },
-    labels: machineLabels,
-    pendingMinutes: 4,
-  },
-  WeirCommitsSlow: {
-    fires: histogram('weir_commit_seconds', '0+100x120', '0+98x120'),
-    quiet: histogram('weir_commit_seconds', '0+100x120', '0+99.5x120'),
-    labels: machineLabels,
-    pendingMinutes: 9,
-  },
-  WeirPoolExhausted: {
-    fires: histogram('weir_pool_wait_seconds', '0+100x120', '0+98x120'),
-    quiet: histogram('weir_pool_wait_seconds', '0+100x120', '0+99.5x120'),
-    labels: machineLabels,
-    pendingMinutes: 9,
-  },
-  WeirPartitionsMissing: {
-    fires: { [`weir_partitions_ahead{${machine}}`]: '1x120' },
-    quiet: { [`weir_partitions_ahead{${machine}}`]: '2x120' },
-    labels: machineLabels,
-    pendingMinutes: 9,
-  },
+  WeirDeliveriesUnhandled: counted('weir_deliveries_unhandled_total', 3, '3x120'),
+  WeirProcessRestarts: counted('weir_process_restarts_total', 4, '0x20 2x100'),
+  WeirRestartFailed: beside(counted('weir_rolling_restarts_total{outcome="failed"}', 1, '1x120'), {
+    [`weir_rolling_restarts_total{${machine},outcome="restarted"}`]: '0x20 1x100',
+  }),
+  WeirLogLinesDropped: series('weir_log_lines_dropped_total', '0+1x120', '12x120'),
+  WeirSpoolWaiting: series('weir_spool_oldest_seconds', '1+60x120', steady, 4),
+  WeirDiskLow: beside(series('weir_disk_free_bytes{place="postgres"}', '5000000000x120', '6000000000x120', 9), {
+    [`weir_disk_free_bytes{${machine},place="data"}`]: '2000000000x120',
+  }),
+  WeirSpoolFilesKept: series('weir_spool_files_kept{state="damaged"}', '1x120', steady, 0),
+  WeirRateLimitDegraded: series('weir_rate_limit_degraded', '1x120', steady, 1),
+  WeirSecretUnavailable: series('weir_webhooks_secret_unavailable', '1x120', steady, 0),
+  WeirThreadFailures: counted('weir_thread_failures_total', 4, '0x20 2x100'),
+  WeirEventLoopLag: series('weir_event_loop_lag_seconds', '0.6x120', '0.5x120', 4),
+  WeirCommitsSlow: histogram('weir_commit_seconds'),
+  WeirPoolExhausted: histogram('weir_pool_wait_seconds'),
+  WeirPartitionsMissing: series('weir_partitions_ahead', '1x120', '2x120', 9),
   // The clock of promtool starts at 0, as this Weir did; its maintenance succeeded once, after an hour, and later every hour.
   WeirMaintenanceLate: {
     fires: {

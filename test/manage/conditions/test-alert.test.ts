@@ -45,9 +45,9 @@ test('a test alert shows its result over the API, on the page Status and in the 
   expect(text).toContain('Send a test alert</button>');
   expect(text).not.toContain('SECRETPATH');
 
-  const entries = await app.database.query<{ entry: object }>({
-    text: `select entry from audit_log where action = 'alert.test' order by number`,
-  });
+  const entries = await app.sql<{ entry: object }>(
+    `select entry from audit_log where action = 'alert.test' order by number`,
+  );
   expect(entries).toHaveLength(2);
   expect(entries[0]!.entry).toMatchObject({
     actor: { name: operator.email },
@@ -60,15 +60,15 @@ test('a test alert shows its result over the API, on the page Status and in the 
 test('the page Status shows alerts with the result of their requests', async () => {
   const operator = await addPerson(app, 'operator');
   const { id } = await app.addWebhook({ name: '<b>shop</b>' });
-  await app.database.query({
-    text: `with alert as (
+  await app.sql(
+    `with alert as (
              insert into alerts (id, condition, subject_id, subject_name, since, began_at, value, threshold, checked_at)
              values (gen_random_uuid(), 'silent', $1, '<b>shop</b>', now(), now(), 7200, 3600, now()) returning id
            )
            insert into alert_requests (id, alert_id, type, body, state, created_at, next_attempt_at, last_attempt_at, last_error)
            select id, id, 'alert.began', '{}', 'failed', now(), now(), now(), 'receiver answered 500' from alert`,
-    values: [id],
-  });
+    id,
+  );
   const text = await (await fetch(`${app.url}/status`, { headers: { cookie: operator.cookie } })).text();
   expect(text).toContain(`<a href="/webhooks/${id}">Webhook &lt;b&gt;shop&lt;/b&gt; has received no event for 2 hours`);
   expect(text).toMatch(/given up<\/span> <span class="muted">receiver answered 500/);
