@@ -55,7 +55,7 @@ const swapCase = (text: string) =>
 const change = (fields: Fields) => request(`${app.url}/api/v1/webhooks`, 'POST', '{"name":"a"}', fields);
 
 const webhooks = async () =>
-  (await app.database.query<{ count: number }>({ text: 'select count(*)::int as count from webhooks' }))[0]!.count;
+  (await app.sql<{ count: number }>('select count(*)::int as count from webhooks'))[0]!.count;
 
 describe('a change with the session cookie', () => {
   test.each(forgeries)('and %s is refused, and nothing is done', async (_what, fields) => {

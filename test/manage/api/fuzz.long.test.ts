@@ -1,17 +1,19 @@
 /**
- * Requests generated from the OpenAPI document, to every operation, with input that fits the document and input that does not: every
- * answer is documented, input that the document does not allow changes nothing, and no answer is a 5xx without a stated reason.
+ * Requests to every operation, generated from the OpenAPI document, with input that fits it and input that does not, and listed ones that
+ * are hostile: every answer is documented, input that the document does not allow changes nothing, and no answer is a 5xx without a
+ * stated reason.
  */
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { operationRoutes } from '../../../server/manage/api/routes.ts';
-import { fuzzRuns, numbers, oneOf } from '../../helpers/fuzz.ts';
+import { type OperationName, operationRoutes, userRoutes } from '../../../server/manage/api/routes.ts';
+import { fuzzRuns, numbers, oneOf, shareOf } from '../../helpers/fuzz.ts';
 import { receiveAnswer } from '../../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { SchemaValues } from '../../helpers/schema-values.ts';
 import { shared } from '../../helpers/shared.ts';
-import { makeWorld } from '../../helpers/world.ts';
+import { inputs, makeWorld, pathTo } from '../../helpers/world.ts';
 
 /** FUZZ_SEED: other requests. */
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
@@ -32,6 +34,43 @@ beforeAll(async () => {
   ajv.addSchema({ ...world.api.document, $id: 'weir' });
 });
 
+interface Row {
+  method: string;
+  path: string;
+  name: OperationName;
+  access: string;
+}
+const rowsOf = (routes: readonly (readonly [string, string, OperationName, string, string])[]): Row[] =>
+  routes.map(([method, path, name, access]) => ({ method, path, name, access }));
+
+/** Compares the response with the document. Returns its status and a sentence that repeats the request. */
+async function ask(row: Row, url: string, body: string | undefined, headers: Record<string, string> = {}) {
+  const { method, name, access } = row;
+  const credential = access.startsWith('agent') ? world.agent.token : person.token;
+  const answer = await receiveAnswer(world.app.url + url, {
+    method,
+    headers: { authorization: `Bearer ${credential}`, ...headers },
+    ...(method === 'GET' || body === undefined ? {} : { body }),
+  });
+  const { code } = (answer.body ?? {}) as { code?: string };
+  const sentence = JSON.stringify({ method, url, body, headers, answer: [answer.status, answer.body] });
+  // An id that is a path would reach another route.
+  if (code !== 'not_found' && code !== 'method_not_allowed')
+    expect(world.api.faults(world.api.operation(name), answer), sentence).toEqual([]);
+  if (answer.status >= 500) expect(busy, sentence).toContain(code);
+  return { status: answer.status, sentence };
+}
+
+/** The parameters in the query and the schema of the body, as the document has them. */
+function describedBy({ method, name }: Row) {
+  const { parameters = [], requestBody } =
+    world.api.document.paths[world.api.operation(name).path][method.toLowerCase()];
+  const query: { name: string; schema: object; required: boolean }[] = parameters.filter(
+    (given: { in: string }) => given.in === 'query',
+  );
+  return { query, schema: requestBody?.content['application/json']?.schema };
+}
+
 /** Fields that Weir reads, with texts that clients do not send. */
 const fields = fc.dictionary(
   fc.constantFrom('if-match', 'if-none-match', 'last-event-id', 'accept', 'idempotency-key', 'x-request-id', 'range'),
@@ -44,48 +83,33 @@ const fields = fc.dictionary(
 /** What is left out of a generated body: a claim would wait, and a URL would be called. */
 const fixed: Record<string, object> = { claim: { wait_seconds: 0 } };
 
-test.each(operationRoutes.map(([method, path, name, access]) => ({ method, path, name, access })))(
-  '$name answers generated requests as documented',
-  async ({ method, path, name, access }) => {
-    const next = numbers(SEED + operationRoutes.findIndex((row) => row[2] === name) * 1_000);
-    const operation = world.api.operation(name);
-    const { parameters = [], requestBody } = world.api.document.paths[operation.path][method.toLowerCase()];
-    const schema = requestBody?.content['application/json']?.schema;
-    const query = parameters.filter((given: { in: string }) => given.in === 'query');
-    const querySchema = {
-      type: 'object',
-      properties: Object.fromEntries(query.map((one: { name: string; schema: object }) => [one.name, one.schema])),
-      required: query.filter((one: { required: boolean }) => one.required).map((one: { name: string }) => one.name),
-    };
-    const validate = schema === undefined ? null : ajv.compile(relocated(schema));
-    const take = <T>(from: fc.Arbitrary<T>): T => fc.sample(from, { seed: next(2 ** 31), numRuns: 1 })[0]!;
-    const collection = path.split('/')[3]!;
-    let real = '';
-    for (let request = 0; request < REQUESTS; request++) {
-      if (path.includes(':id') && (real === '' || next(8) === 0)) real = await world.make(collection);
-      // A client makes another path of `.` and `..`.
-      const ids = [real, real, real, take(fc.uuid()), take(fc.string().filter((text) => !/^\.\.?$/.test(text)))];
-      const url = path
-        .replace(':id', encodeURIComponent(wellFormed(oneOf(next, ids))))
-        .replace(':webhook_id', oneOf(next, [world.webhook.id, take(fc.uuid())]));
-      const parametersGiven = take(next(3) === 0 ? values.unfitting(querySchema) : values.fitting(querySchema));
-      const body = take(next(3) === 0 ? values.unfitting(schema ?? {}) : values.fitting(schema ?? {}));
-      const sent = schema === undefined ? undefined : { ...(body as object), ...fixed[name] };
-      const credential = access.startsWith('agent') ? world.agent.token : person.token;
-      const answer = await receiveAnswer(`${world.app.url}${url}${queryText(parametersGiven as object)}`, {
-        method,
-        headers: { authorization: `Bearer ${credential}`, ...(next(4) === 0 ? take(fields) : {}) },
-        ...(method === 'GET' || sent === undefined ? {} : { body: JSON.stringify(sent) }),
-      });
-      const { code } = (answer.body ?? {}) as { code?: string };
-      const sentence = JSON.stringify({ method, url, parametersGiven, sent, answer: [answer.status, answer.body] });
-      if (code !== 'not_found' && code !== 'method_not_allowed')
-        expect(world.api.faults(operation, answer), sentence).toEqual([]);
-      if (answer.status >= 500) expect(busy, sentence).toContain(code);
-      if (validate !== null && !validate(sent)) expect(answer.status, sentence).toBeGreaterThanOrEqual(400);
-    }
-  },
-);
+test.each(rowsOf(operationRoutes))('$name answers generated requests as documented', async (row) => {
+  const { path, name } = row;
+  const next = numbers(SEED + operationRoutes.findIndex((one) => one[2] === name) * 1_000);
+  const { query, schema } = describedBy(row);
+  const querySchema = {
+    type: 'object',
+    properties: Object.fromEntries(query.map((one) => [one.name, one.schema])),
+    required: query.filter((one) => one.required).map((one) => one.name),
+  };
+  const validate = schema === undefined ? null : ajv.compile(relocated(schema));
+  const take = <T>(from: fc.Arbitrary<T>): T => fc.sample(from, { seed: next(2 ** 31), numRuns: 1 })[0]!;
+  let real = '';
+  for (let request = 0; request < REQUESTS; request++) {
+    if (path.includes(':id') && (real === '' || next(8) === 0)) real = await world.make(path.split('/')[3]!);
+    // A client makes another path of `.` and `..`.
+    const ids = [real, real, real, take(fc.uuid()), take(fc.string().filter((text) => !/^\.\.?$/.test(text)))];
+    const url = path
+      .replace(':id', encodeURIComponent(wellFormed(oneOf(next, ids))))
+      .replace(':webhook_id', oneOf(next, [world.webhook.id, take(fc.uuid())]));
+    const parameters = take(next(3) === 0 ? values.unfitting(querySchema) : values.fitting(querySchema));
+    const body = take(next(3) === 0 ? values.unfitting(schema ?? {}) : values.fitting(schema ?? {}));
+    const sent = schema === undefined ? undefined : { ...(body as object), ...fixed[name] };
+    const headers = next(4) === 0 ? take(fields) : {};
+    const { status, sentence } = await ask(row, url + queryText(parameters as object), JSON.stringify(sent), headers);
+    if (validate !== null && !validate(sent)) expect(status, sentence).toBeGreaterThanOrEqual(400);
+  }
+});
 
 /** References lead to the document that `ajv` knows. */
 function relocated(schema: object): object {
@@ -105,93 +129,105 @@ function queryText(given: object): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
-type Schema = any;
+/** An unpaired surrogate has no percent-encoding; its bytes as written by some encoders are not UTF-8. */
+const isText = (text: string) => !/\p{Cs}/u.test(text);
+const inPath = (text: string) => (isText(text) ? encodeURIComponent(text) : '%ED%A0%80');
 
-const TEXT_CHARACTERS_MAX = 40;
-const ITEMS_MAX = 3;
-const NUMBER_MAX = 1_000_000_000;
+const injections = [
+  "' or 1=1 --",
+  "'; drop table events cascade; --",
+  '"; delete from users; --',
+  "\\'; select pg_sleep(30); --",
+  "' union select password_hash from users --",
+  '$1',
+  '{{7*7}}',
+  '{a,b}',
+  '%',
+  '_',
+  '\\x00',
+  '\0',
+  'a\0b',
+  '\ud800',
+  '\u202e',
+  '../../etc/passwd',
+  '0000-01-01T00:00:00Z',
+  '9999-12-31T23:59:59-23:59',
+  '-1',
+  '1e400',
+  'NaN',
+  'null',
+  '00000000-0000-0000-0000-000000000000',
+  'ffffffff-ffff-7fff-bfff-ffffffffffff',
+  'x'.repeat(5_000),
+];
 
-class SchemaValues {
-  readonly #components: Record<string, Schema>;
+/** JSON that only a program writes. */
+const bodies = [
+  '',
+  '{',
+  '[]',
+  'null',
+  '"x"',
+  '1',
+  'nul',
+  '\ufeff{}',
+  '{"a":1}{}',
+  '{"__proto__":{"role":"administrator"}}',
+  '['.repeat(100_000),
+  `${'{"a":'.repeat(40)}1${'}'.repeat(40)}`,
+  `{"a":${'9'.repeat(10_000)}}`,
+  `{"a":"${'x'.repeat(1_100_000)}"}`,
+  '{"constructor":{"prototype":{"x":1}}}',
+  '{"name":{"$gt":""}}',
+  '{"name":"\\ud800"}',
+];
 
-  constructor(document: Schema) {
-    this.#components = document.components.schemas;
-  }
+const types = ['text/plain', 'multipart/form-data; boundary=x', 'application/x-www-form-urlencoded', '*/*', 'x'];
 
-  /** Values that the schema allows. Required members are always there, others half of the time. */
-  fitting(schema: Schema): fc.Arbitrary<unknown> {
-    if (schema === undefined || Object.keys(schema).length === 0) return fc.jsonValue({ maxDepth: 1 });
-    if (schema.$ref !== undefined) return this.fitting(this.#components[schema.$ref.split('/').at(-1)]);
-    if (schema.const !== undefined) return fc.constant(schema.const);
-    if (schema.enum !== undefined) return fc.constantFrom(...schema.enum);
-    const choices: Schema[] | undefined = schema.anyOf ?? schema.oneOf;
-    if (choices !== undefined) return fc.oneof(...choices.map((choice) => this.fitting(choice)));
-    if (schema.allOf !== undefined) return this.fitting(Object.assign({}, ...schema.allOf));
-    return this.#ofType(schema);
-  }
-
-  #ofType(schema: Schema): fc.Arbitrary<unknown> {
-    if (Array.isArray(schema.type))
-      return fc.oneof(...schema.type.map((type: string) => this.#ofType({ ...schema, type })));
-    switch (schema.type) {
-      case 'string':
-        return textOf(schema);
-      case 'integer':
-        return fc.integer({ min: schema.minimum ?? 0, max: Math.min(schema.maximum ?? NUMBER_MAX, NUMBER_MAX) });
-      case 'number':
-        return fc.double({ min: schema.minimum ?? 0, max: schema.maximum ?? NUMBER_MAX, noNaN: true });
-      case 'boolean':
-        return fc.boolean();
-      case 'null':
-        return fc.constant(null);
-      case 'array': {
-        const [minLength, maxLength] = [schema.minItems ?? 0, Math.min(schema.maxItems ?? ITEMS_MAX, ITEMS_MAX)];
-        return fc.array(this.fitting(schema.items), { minLength, maxLength: Math.max(minLength, maxLength) });
-      }
-      case 'object':
-        return this.#objects(schema);
-      default:
-        throw new Error(`test/helpers/schema-values.ts makes no values of ${JSON.stringify(schema)}`);
-    }
-  }
-
-  #objects({ properties = {}, required = [] }: Schema): fc.Arbitrary<object> {
-    const members = Object.entries<Schema>(properties).filter(([, schema]) => schema.not === undefined);
-    return fc.record(Object.fromEntries(members.map(([name, schema]) => [name, this.fitting(schema)])), {
-      requiredKeys: required,
-    });
-  }
-
-  /** Objects of the schema with one member that it does not allow: of another type, unknown, or missing though required. */
-  unfitting(schema: Schema): fc.Arbitrary<object> {
-    const { properties = {}, required = [] }: Schema =
-      schema.$ref === undefined ? schema : this.#components[schema.$ref.split('/').at(-1)];
-    const names = [...Object.keys(properties), 'no_such_member'];
-    const foreign = fc.oneof(
-      fc.constantFrom(-1, 1e300, '', '\0', '\u{1F600}'.repeat(300), 'x'.repeat(20_000), [], [[]], {}, { a: 1 }),
-      fc.string({ unit: 'binary' }),
-      fc.jsonValue({ maxDepth: 3 }),
-    );
-    const changed = fc
-      .tuple(this.#objects({ properties, required }), fc.constantFrom(...names), foreign)
-      .map(([value, name, other]) => ({ ...value, [name]: other }));
-    if (required.length === 0) return changed;
-    const missing = fc
-      .tuple(this.#objects({ properties, required }), fc.constantFrom<string>(...required))
-      .map(([value, name]) => Object.fromEntries(Object.entries(value).filter(([key]) => key !== name)));
-    return fc.oneof(changed, missing);
-  }
+/** Everything in the database that requests must not change: the schema, and unrelated rows. */
+async function fingerprint(): Promise<unknown> {
+  return world.app.sql(
+    `select (select md5(string_agg(relname || relkind::text, ',' order by relname, relkind)) from pg_class where relnamespace = 'public'::regnamespace) as relations,
+             (select md5(e::text) from events e where id = $1) as event,
+             (select md5(u::text) from users u where id = $2) as administrator,
+             (select md5((to_jsonb(a) - '{last_seen_at,last_seen_from}'::text[])::text) from agents a where id = $3) as agent`,
+    world.event,
+    world.administrator.id,
+    world.agent.id,
+  );
 }
 
-function textOf({ format, pattern, minLength = 0, maxLength = TEXT_CHARACTERS_MAX }: Schema): fc.Arbitrary<string> {
-  if (format === 'uuid') return fc.uuid();
-  if (format === 'date-time')
-    return fc
-      .date({ min: new Date('2020-01-01T00:00:00Z'), max: new Date('2030-01-01T00:00:00Z'), noInvalidDate: true })
-      .map((date) => date.toISOString());
-  if (format === 'email') return fc.emailAddress();
-  if (pattern !== undefined) return fc.stringMatching(new RegExp(pattern, 'u'));
-  const length = { minLength, maxLength: Math.max(minLength, Math.min(maxLength, TEXT_CHARACTERS_MAX)) };
-  return fc.oneof(fc.string({ unit: 'grapheme', ...length }), fc.string(length));
-}
+let turn = 0;
+test.each(rowsOf(userRoutes))('$name: SQL or invalid text in every field, invalid bodies and types', async (row) => {
+  const before = await fingerprint();
+  const id = row.path.includes(':id') ? await world.make(row.path.split('/')[3]!) : '';
+  const at = (text = id, query = '') => pathTo(row.path, inPath(text), world) + query;
+  const { query, schema } = describedBy(row);
+  const places: ((text: string) => ReturnType<typeof ask>)[] = [
+    ...(id === '' ? [] : [(text: string) => ask(row, at(text), '{}')]),
+    ...query.map(
+      ({ name }) =>
+        (text: string) =>
+          ask(row, at(id, `?${new URLSearchParams({ [name]: text })}`), '{}'),
+    ),
+    ...Object.keys(schema?.properties ?? {}).map((name) => (text: string) => {
+      return ask(row, at(), JSON.stringify({ ...(inputs[row.name]?.(world) as object), [name]: text }));
+    }),
+  ];
+  for (const place of places) for (const text of shareOf(injections, 5, turn++)) await place(text);
+  if (row.method !== 'GET') {
+    for (const body of shareOf(bodies, 6, turn)) await ask(row, at(), body);
+    for (const type of shareOf(types, 1, turn)) await ask(row, at(), '{}', { 'content-type': type });
+  }
+  expect(await fingerprint()).toEqual(before);
+  expect(({} as { role?: string }).role).toBeUndefined();
+});
+
+test.each(injections.filter((text) => text.length < 200 && isText(text) && !/[\0]/.test(text)))(
+  'a name: %s is stored unchanged',
+  async (name) => {
+    const { status, body } = await person.api('POST', '/api/v1/webhooks', { name });
+    expect([status, body.name]).toEqual([201, name]);
+    expect((await person.api('GET', `/api/v1/webhooks/${body.id}`)).body.name).toBe(name);
+  },
+);

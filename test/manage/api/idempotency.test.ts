@@ -34,7 +34,7 @@ describe('the same request with the same key', () => {
   test.each(taking)('%s is executed once, and every process returns the same response', async (name) => {
     const [path, body] = await requestOf(world, name);
     const key = `key ${randomUUID()}`;
-    const audited = async () => (await app.database.query({ text: 'select from audit_log' })).length;
+    const audited = async () => (await app.sql('select from audit_log')).length;
     const before = await audited();
     const first = await keyed(key, path, body);
     expect([first.status < 300, replayed(first)]).toEqual([true, null]);
@@ -73,7 +73,7 @@ function whileBlocked(key: string, input: object, work: () => Promise<unknown>):
     await query({ text: 'lock table webhooks in exclusive mode' });
     const attempt = keyed(key, WEBHOOKS, input);
     const text = 'select from idempotency_keys where key = $1';
-    await until(async () => (await app.database.query({ text, values: [key] })).length === 1);
+    await until(async () => (await app.sql(text, key)).length === 1);
     await work();
     // Returns an object, because the transaction would await a returned promise.
     return () => attempt;
@@ -153,23 +153,21 @@ describe('a key', () => {
     const key = randomUUID();
     const first = await keyed(key, WEBHOOKS, { name: 'a' });
     const text = `update idempotency_keys set expires_at = expires_at - interval '24 hours' where key = $1`;
-    await app.database.query({ text, values: [key] });
+    await app.sql(text, key);
     const again = await keyed(key, WEBHOOKS, { name: 'a' });
     expect([again.status, again.body.id === first.body.id]).toEqual([201, false]);
-    await app.database.query({ text, values: [key] });
+    await app.sql(text, key);
     await deleteExpiredAnswers(app.database);
-    expect(await app.database.query({ text: 'select from idempotency_keys where key = $1', values: [key] })).toEqual(
-      [],
-    );
+    expect(await app.sql('select from idempotency_keys where key = $1', key)).toEqual([]);
   });
 
   test('stores no secret in clear text', async () => {
     const key = randomUUID();
     const { body } = await keyed(key, WEBHOOKS, { name: 'a', generate_secret: true });
-    const [row] = await app.database.query<{ answer: Buffer; text: string }>({
-      text: `select answer, k::text as text from idempotency_keys k where key = $1`,
-      values: [key],
-    });
+    const [row] = await app.sql<{ answer: Buffer; text: string }>(
+      `select answer, k::text as text from idempotency_keys k where key = $1`,
+      key,
+    );
     expect(row!.answer.length).toBeGreaterThan(100);
     for (const each of [body.secret, body.id, '"secret"']) {
       expect(row!.answer.includes(each)).toBe(false);
@@ -184,7 +182,7 @@ describe('after a crash', () => {
     const key = randomUUID();
     const body = { name: `left${key}` };
     const first = await keyed(key, WEBHOOKS, body);
-    await app.database.query({ text: `update idempotency_keys set ${state} where key = $1`, values: [key] });
+    await app.sql(`update idempotency_keys set ${state} where key = $1`, key);
     return { key, body, first };
   }
 
@@ -194,10 +192,7 @@ describe('after a crash', () => {
     );
     const held = await keyed(key, WEBHOOKS, body);
     expect([held.status, held.body.code]).toEqual([409, 'idempotency_in_progress']);
-    await app.database.query({
-      text: `update idempotency_keys set held_until = now() - interval '1 second' where key = $1`,
-      values: [key],
-    });
+    await app.sql(`update idempotency_keys set held_until = now() - interval '1 second' where key = $1`, key);
     expect((await keyed(key, WEBHOOKS, body)).status).toBe(201);
   });
 
@@ -219,10 +214,7 @@ describe('after a crash', () => {
     const key = randomUUID();
     const name = `slow${key}`;
     const attempt = await whileBlocked(key, { name }, () =>
-      app.database.query({
-        text: 'update idempotency_keys set attempt = gen_random_uuid() where key = $1',
-        values: [key],
-      }),
+      app.sql('update idempotency_keys set attempt = gen_random_uuid() where key = $1', key),
     );
     const { status, body } = await attempt();
     expect([status, body.code]).toEqual([409, 'idempotency_in_progress']);

@@ -68,11 +68,11 @@ test('the table has every operation that documents If-Match', async () => {
 
 test('updateIssue succeeds from the current state, not from an older one', async () => {
   const id = randomUUID();
-  await app.database.query({
-    text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, resolved_at)
+  await app.sql(
+    `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, resolved_at)
            values ($1, 'archive', '', now(), now(), 1, '{"name":""}', now())`,
-    values: [id],
-  });
+    id,
+  );
   const path = `/api/v1/issues/${id}`;
   const assign = (assignee: string, tag: string) => administrator.api('PATCH', path, { assignee }, { 'if-match': tag });
   const first = await tagOf(path);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { startTestApp } from '../../../helpers/app.ts';
 import {
   addPerson,
@@ -42,10 +42,10 @@ type Browser = Awaited<ReturnType<typeof browser>>;
 const status = async (one: Browser) => (await one.get('/api/v1/account')).status;
 
 async function actions(person: TestPerson): Promise<string[]> {
-  const rows = await app.database.query<{ action: string }>({
-    text: `select action from audit_log where actor_id = $1 and action <> 'session.sign_in' order by number`,
-    values: [person.id],
-  });
+  const rows = await app.sql<{ action: string }>(
+    `select action from audit_log where actor_id = $1 and action <> 'session.sign_in' order by number`,
+    person.id,
+  );
   return rows.map(({ action }) => action);
 }
 
@@ -79,10 +79,7 @@ describe('signing out', () => {
     const answer = await one.change('DELETE', `/api/v1/account/sessions/${id}`);
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([204, null]);
     expect([await status(one), await status(another), await status(third)]).toEqual([200, 401, 200]);
-    const [entry] = await app.database.query<{ entry: object }>({
-      text: `select entry from audit_log where target_id = $1`,
-      values: [id],
-    });
+    const [entry] = await app.sql<{ entry: object }>(`select entry from audit_log where target_id = $1`, id);
     expect(entry!.entry).toMatchObject({
       action: 'session.end',
       actor: { id: person.id },
@@ -133,10 +130,10 @@ describe('changing the password', () => {
     expect((await signIn(app, person.email, PASSWORD)).status).toBe(401);
     expect((await signIn(app, person.email, NEW)).status).toBe(200);
     expect(await actions(person)).toEqual(['account.password']);
-    const [{ contained }] = (await app.database.query({
-      text: `select bool_or(entry::text ~ $1) as contained from audit_log`,
-      values: [`${PASSWORD}|${NEW}|argon2`],
-    })) as [{ contained: boolean }];
+    const [{ contained }] = (await app.sql(
+      `select bool_or(entry::text ~ $1) as contained from audit_log`,
+      `${PASSWORD}|${NEW}|argon2`,
+    )) as [{ contained: boolean }];
     expect(contained).toBe(false);
   });
 
@@ -181,10 +178,10 @@ describe('changing the password', () => {
       expect(account.status).toBe(401);
     }
     expect((await neighbour.api('GET', '/api/v1/account')).status).toBe(200);
-    const [entry] = await app.database.query<{ after: { revoked_tokens: string[] } }>({
-      text: `select entry -> 'after' as after from audit_log where action = 'account.password' and actor_id = $1`,
-      values: [person.id],
-    });
+    const [entry] = await app.sql<{ after: { revoked_tokens: string[] } }>(
+      `select entry -> 'after' as after from audit_log where action = 'account.password' and actor_id = $1`,
+      person.id,
+    );
     expect(entry!.after.revoked_tokens).toContain(second.id);
   });
 });
@@ -196,23 +193,20 @@ test('passwords are not available in hosted mode', async () => {
     OIDC_CLIENT_SECRET: 'a secret of the client',
   };
   const hosted = await startTestApp({ AUTH_MODE: 'hosted', ...OIDC }, app);
-  try {
-    const person = await newPerson();
-    const administrator = await addPerson(hosted, 'administrator');
-    const at = (method: string, path: string, body: object) =>
-      request(hosted.url + path, method, body, { authorization: `Bearer ${administrator.token}` });
-    const setup = { token: 'x', email: 'ada@example.org', password: PASSWORD };
-    for (const answer of [
-      await signIn(hosted, person.email),
-      await at('POST', '/api/v1/setup', setup),
-      await administrator.browse('POST', '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW }),
-      await at('POST', '/api/v1/users', { email: 'new@example.org', role: 'viewer', password: PASSWORD }),
-      await at('PATCH', `/api/v1/users/${person.id}`, { password: NEW }),
-    ])
-      expect([answer.status, answer.body.code]).toEqual([404, 'local_mode_only']);
-    const made = await at('POST', '/api/v1/users', { email: 'new@example.org', role: 'viewer' });
-    expect([made.status, made.body.has_password, made.body.generated_password]).toEqual([201, false, null]);
-  } finally {
-    await hosted.stop();
-  }
+  onTestFinished(() => hosted.stop());
+  const person = await newPerson();
+  const administrator = await addPerson(hosted, 'administrator');
+  const at = (method: string, path: string, body: object) =>
+    request(hosted.url + path, method, body, { authorization: `Bearer ${administrator.token}` });
+  const setup = { token: 'x', email: 'ada@example.org', password: PASSWORD };
+  for (const answer of [
+    await signIn(hosted, person.email),
+    await at('POST', '/api/v1/setup', setup),
+    await administrator.browse('POST', '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW }),
+    await at('POST', '/api/v1/users', { email: 'new@example.org', role: 'viewer', password: PASSWORD }),
+    await at('PATCH', `/api/v1/users/${person.id}`, { password: NEW }),
+  ])
+    expect([answer.status, answer.body.code]).toEqual([404, 'local_mode_only']);
+  const made = await at('POST', '/api/v1/users', { email: 'new@example.org', role: 'viewer' });
+  expect([made.status, made.body.has_password, made.body.generated_password]).toEqual([201, false, null]);
 });

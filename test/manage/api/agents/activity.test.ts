@@ -62,10 +62,7 @@ test('the waiting time starts when the oldest delivery is claimable: not while i
   await agent.nack([delivery!.receipt], { delay_seconds: 0 });
   expect(Date.parse(await waitingSince())).toBeGreaterThan(Date.parse(first));
 
-  await app.database.query({
-    text: `update deliveries set state = 'dead', finished_at = now() where id = $1`,
-    values: [delivery!.id],
-  });
+  await app.sql(`update deliveries set state = 'dead', finished_at = now() where id = $1`, delivery!.id);
   expect((await of(agent.id))[0]).toMatchObject({ waiting_since: null, dead: 1 });
 });
 

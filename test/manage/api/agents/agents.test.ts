@@ -174,13 +174,10 @@ describe('the list', () => {
     const name = randomUUID();
     const older = await made({ name: `${name} 1` });
     const last = await made({ name: `${name} 2` });
-    await app.database.query({
-      text: 'update agents set temporary = true, revoked_at = now() where id = $1',
-      values: [last.id],
-    });
+    await app.sql('update agents set temporary = true, revoked_at = now() where id = $1', last.id);
     const next = (cursor: string) => viewer.api('GET', `${PATH}?q=${name}&cursor=${cursor}`);
     expect((await next(last.id)).body.items).toMatchObject([{ id: older.id }]);
-    await app.database.query({ text: 'delete from agents where id = $1', values: [last.id] });
+    await app.sql('delete from agents where id = $1', last.id);
     expect(await next(last.id)).toMatchObject({
       status: 422,
       body: { code: 'invalid_request', errors: [{ parameter: 'cursor' }] },
@@ -278,10 +275,7 @@ describe('the ETag of an agent', () => {
   test('changes with two changes of one millisecond', async () => {
     const { id } = await made();
     const { updated_at } = await show(id);
-    await app.database.query({
-      text: `update agents set updated_at = now() + interval '1 hour' where id = $1`,
-      values: [id],
-    });
+    await app.sql(`update agents set updated_at = now() + interval '1 hour' where id = $1`, id);
     const before = await tagOf(id);
     await operator.api('PATCH', `${PATH}/${id}`, {});
     expect(await tagOf(id)).not.toBe(before);
@@ -313,11 +307,11 @@ describe('the audit entry of a change of subscriptions', () => {
 
   test('names at most 100 of them, and their number', async () => {
     const { id } = await made();
-    await app.database.query({
-      text: `with added as (insert into webhooks (id, name) select gen_random_uuid(), 'one of 101' from generate_series(1, 101) returning id)
+    await app.sql(
+      `with added as (insert into webhooks (id, name) select gen_random_uuid(), 'one of 101' from generate_series(1, 101) returning id)
              insert into subscriptions (webhook_id, agent_id) select id, $1 from added`,
-      values: [id],
-    });
+      id,
+    );
     await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: [] });
     const [ended, begun] = await statesOf();
     expect([ended, begun]).toMatchObject([{ changed: 101 }, { changed: 0, first: [] }]);

@@ -1,9 +1,13 @@
-/** GET /api/v1/agents/{id}/backlog: what waits over time, how fast it comes and ends, and when the agent will have caught up. */
+/**
+ * What waits for an agent over time, how fast it comes and ends, and when the agent will have caught up; and what a revoked agent leaves:
+ * dismissed, or moved to another agent.
+ */
 import { expect, test } from 'vitest';
 import { forecast, pointsOf } from '../../../../server/manage/api/agents/backlog.ts';
+import { describeAlert } from '../../../../server/manage/conditions/describe.ts';
 import { addAgentHistory } from '../../../../server/store/queries/agents/history.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
-import { addAgent, send, startAgentApp } from '../../../helpers/agents.ts';
+import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 
@@ -11,25 +15,13 @@ const app = shared(startAgentApp);
 const NOW_MS = Date.UTC(2026, 0, 31, 12, 5, 0);
 const at = (secondsAgo: number) => new Date(NOW_MS - secondsAgo * 1_000).toISOString();
 
+const [past, risen] = [
+  [300, 60, 300],
+  [300, 300, 0],
+];
 test.each([
-  [
-    'caught up by the difference of the rates',
-    600,
-    [
-      [300, 60, 300],
-      [60, 0, 300],
-    ],
-    600 / (2 - 0.2),
-  ],
-  [
-    'by the rate since it was started',
-    600,
-    [
-      [300, 300, 0],
-      [60, 0, 120],
-    ],
-    600 / (2 - 1),
-  ],
+  ['caught up by the difference of the rates', 600, [past, [60, 0, 300]], 600 / (2 - 0.2)],
+  ['by the rate since it was started', 600, [risen, [60, 0, 120]], 600 / (2 - 1)],
   ['never when more comes', 10, [[300, 900, 600]], null],
   ['never when nothing ends', 10, [[300, 0, 0]], null],
   ['not when nothing waits', 0, [[300, 0, 600]], null],
@@ -67,4 +59,79 @@ test('counts what came for its webhooks since it is subscribed, and what ended',
   expect(body.out_per_second).toBeGreaterThan(body.in_per_second);
   expect(body.points.at(-1).pending).toBe(1);
   expect(await viewer.page(`/agents/${agent.id}`)).toMatch(/<b>1<\/b> delivery waits[\s\S]*Caught up at <time/);
+});
+
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook());
+
+/** A revoked agent with a pending and a leased delivery. */
+async function revoked(): Promise<TestAgent> {
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook, '{"first":1}');
+  await agent.claimOne();
+  await send(webhook, '{"second":2}');
+  await operator.api('DELETE', `/api/v1/agents/${agent.id}`);
+  return agent;
+}
+const settle = (agent: TestAgent, to: string | null) =>
+  operator.api('POST', `/api/v1/agents/${agent.id}/undelivered`, { to_agent_id: to });
+const ended = {
+  id: '01900000-0000-7000-8000-000000000000',
+  condition: 'pending',
+  subject_id: '5f0622c1-6387-443d-bce0-39e03fd57926',
+  subject_name: 'shop',
+  since: '2026-11-25T05:00:00.000Z',
+  began_at: '2026-11-25T05:00:00.000Z',
+  ended_at: '2026-11-25T06:00:00.000Z',
+  value: 600,
+  threshold: 300,
+} as const;
+const issueOf = async ({ id }: TestAgent) =>
+  (await operator.api('GET', `/api/v1/issues?kind=undelivered&subject_id=${id}`)).body.items[0];
+
+test('a revoked agent with unfinished deliveries is an issue, which is resolved when they are dismissed', async () => {
+  const agent = await revoked();
+  expect((await issueOf(agent)).title).toContain('is revoked, and 2 deliveries to it are undelivered.');
+  const { status, body } = await settle(agent, null);
+  expect([status, body.settled, body.more]).toEqual([200, 2, false]);
+  expect(await issueOf(agent)).toMatchObject({ state: 'resolved', count: 2 });
+  const undone = await operator.api('POST', '/api/v1/deliveries/undo', { action_id: body.action_id });
+  expect(undone.body).toEqual({ restored: 2, others: 0 });
+});
+
+test('an alert that ends because its agent was revoked says what is undelivered', () => {
+  const textOf = (undelivered: number | null) => describeAlert({ ...ended, undelivered }, 'http://weir').text;
+  expect(textOf(12_950)).toBe('Agent shop is revoked, 12,950 deliveries undelivered. The alert lasted 1 hour.');
+  expect(textOf(null)).toContain('no longer wait too long');
+});
+
+test('another agent gets them beyond its subscriptions, once for each event', async () => {
+  const agent = await revoked();
+  const other = await addAgent(app);
+  expect((await settle(agent, other.id)).body).toEqual({ settled: 2, more: false, action_id: null });
+  const bodies = (await other.claim({ max: 10 })).map(({ event }) => event.body);
+  expect(bodies.sort()).toEqual(['{"first":1}', '{"second":2}']);
+  const [entry] = (await (await addPerson(app, 'administrator')).api('GET', `/api/v1/audit?target_id=${agent.id}`)).body
+    .items;
+  expect([entry.action, entry.after.moved]).toEqual(['delivery.move', 2]);
+});
+
+test('an agent that has a delivery of the event does not get a second one', async () => {
+  const other = await addAgent(app, [webhook]);
+  const agent = await revoked();
+  const { settled, action_id } = (await settle(agent, other.id)).body;
+  expect([settled, action_id]).toEqual([2, expect.any(String)]);
+  expect(await other.claim({ max: 10 })).toHaveLength(2);
+});
+
+test.each([
+  ['the agent is not revoked', 409, 'agent_active'],
+  ['the other agent is revoked', 422, 'invalid_request'],
+])('is refused when %s', async (what, status, code) => {
+  const [one, other] = [await addAgent(app), await addAgent(app)];
+  const last = what === 'the agent is not revoked' ? other : one;
+  await operator.api('DELETE', `/api/v1/agents/${last.id}`);
+  if (last === one) await operator.api('DELETE', `/api/v1/agents/${other.id}`);
+  const answer = await settle(one, last === one ? other.id : null);
+  expect([answer.status, answer.body.code]).toEqual([status, code]);
 });

@@ -35,9 +35,9 @@ async function listener(): Promise<{ port: number; received: () => string[] }> {
 }
 
 async function entries() {
-  const rows = await app.database.query<{ entry: string }>({
-    text: `select entry::text as entry from audit_log where entry->>'action' like 'cell.%' order by number`,
-  });
+  const rows = await app.sql<{ entry: string }>(
+    `select entry::text as entry from audit_log where entry->>'action' like 'cell.%' order by number`,
+  );
   return rows.map(({ entry }) => JSON.parse(entry));
 }
 

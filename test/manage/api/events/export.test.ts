@@ -131,11 +131,11 @@ describe('a client that reads slowly', () => {
     await new Promise((resolve) => socket.once('readable', resolve));
     // Another export reads all events in this time, so this one could have read them too.
     expect((await (await get(query)).text()).length).toBeGreaterThan(24_000_000);
-    await app.database.query({
-      text: `update events set body = 'changed' where id in (
+    await app.sql(
+      `update events set body = 'changed' where id in (
         select id from events where webhook_id = $1 order by received_at, id limit 6)`,
-      values: [large.id],
-    });
+      large.id,
+    );
     const chunks: string[] = [];
     socket.setEncoding('latin1').on('data', (chunk: string) => chunks.push(chunk));
     // The connection closes after the last chunk.

@@ -22,79 +22,25 @@ let events: Record<string, string>;
 const NEWEST_MS = Date.now() - 60_000;
 const minutesAgo = (minutes: number) => new Date(NEWEST_MS - minutes * 60_000).toISOString();
 
-const stored = [
-  {
-    name: 'json',
-    headers: 'x-a: 1\nx-kind: Order',
-    event: 'issues.opened',
-    type: 'application/json',
-    source: '192.0.2.1',
-    body: '{"a":"Needle 100%"}',
-    state: 'pending',
-  },
-  {
-    name: 'charset',
-    headers: 'x-kind: nö',
-    event: 'issues.closed',
-    type: 'Application/JSON; charset=utf-8',
-    source: '192.0.2.77',
-    body: 'a_b',
-    state: 'leased',
-  },
-  {
-    name: 'text',
-    headers: '',
-    event: null,
-    type: 'text/plain',
-    source: '2001:db8::1',
-    body: "'; drop table events; --",
-    state: 'done',
-  },
-  {
-    name: 'binary',
-    headers: '',
-    event: null,
-    type: null,
-    source: '198.51.100.9',
-    body: Buffer.of(0, 0xff, 0xc3, 0x28),
-    state: 'dead',
-  },
-  {
-    name: 'unicode',
-    headers: '',
-    event: 'größer',
-    type: 'text/plain',
-    source: '192.0.2.1',
-    body: 'größer als 🦊',
-    state: null,
-  },
-  {
-    name: 'undelivered',
-    headers: '',
-    event: 'issues.opened',
-    type: 'text/plain',
-    source: '192.0.3.1',
-    body: 'needle',
-    state: null,
-  },
-] as const;
+/** Name, headers, type of the event, content type, client, body, and the state of its delivery; without one its webhook has no agent. */
+const stored: [string, string, string | null, string | null, string, string | Buffer, string | null][] = [
+  ['json', 'x-a: 1\nx-kind: Order', 'issues.opened', 'application/json', '192.0.2.1', '{"a":"Needle 100%"}', 'pending'],
+  ['charset', 'x-kind: nö', 'issues.closed', 'Application/JSON; charset=utf-8', '192.0.2.77', 'a_b', 'leased'],
+  ['text', '', null, 'text/plain', '2001:db8::1', "'; drop table events; --", 'done'],
+  ['binary', '', null, null, '198.51.100.9', Buffer.of(0, 0xff, 0xc3, 0x28), 'dead'],
+  ['unicode', '', 'größer', 'text/plain', '192.0.2.1', 'größer als 🦊', null],
+  ['undelivered', '', 'issues.opened', 'text/plain', '192.0.3.1', 'needle', null],
+];
 
 beforeAll(async () => {
-  const made = stored.map(async ({ name, headers, event, type, source, body, state }, minutes) => {
-    const webhook = state === null ? other : pushed;
-    const id = await store({
-      webhook,
-      ms: NEWEST_MS - minutes * 60_000,
-      headers,
-      event,
-      type,
-      source,
-      body: Buffer.from(body),
-    });
-    await app.database.query({
-      text: `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead') then now() end where event_id = $1`,
-      values: [id, state],
-    });
+  const made = stored.map(async ([name, headers, event, type, source, text, state], minutes) => {
+    const [webhook, body] = [state === null ? other : pushed, Buffer.from(text)];
+    const id = await store({ webhook, ms: NEWEST_MS - minutes * 60_000, headers, event, type, source, body });
+    await app.sql(
+      `update deliveries set state = $2, finished_at = case when $2 in ('done', 'dead') then now() end where event_id = $1`,
+      id,
+      state,
+    );
     return [name, id] as const;
   });
   events = Object.fromEntries(await Promise.all(made));
@@ -113,11 +59,19 @@ interface Given {
 
 async function store({ webhook, ms, headers = '', event = null, type, source, body }: Given): Promise<string> {
   const id = uuidText(uuidv7(ms, randomBytes(16)));
-  await app.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, event_type, content_type, body, bytes)
+  await app.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, event_type, content_type, body, bytes)
            values ($1, $2, $3, $4, convert_to($9, 'UTF8'), $8, $5, $6, $7)`,
-    values: [id, webhook.id, new Date(ms).toISOString(), source, type, body, body.length, event, headers],
-  });
+    id,
+    webhook.id,
+    new Date(ms).toISOString(),
+    source,
+    type,
+    body,
+    body.length,
+    event,
+    headers,
+  );
   return id;
 }
 
@@ -145,7 +99,7 @@ async function namesOf(parameters: Record<string, string>, read = asViewer, limi
   }
 }
 
-const all = stored.map(({ name }) => name);
+const all = stored.map(([name]) => name);
 const delivered = all.slice(0, 4);
 
 describe('the events of a user', () => {
@@ -225,12 +179,12 @@ describe('the events of an agent', () => {
   test('are listed once, even after replays', async () => {
     const text = `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
       select delivery_id(event_id), webhook_id, agent_id, event_id, received_at, bytes from deliveries where event_id = $1`;
-    await app.database.query({ text, values: [events.json] });
+    await app.sql(text, events.json);
     expect(await namesOf({}, asAgent, 1)).toEqual(delivered);
-    await app.database.query({
-      text: `delete from deliveries where event_id = $1 and id not in (select min(id::text)::uuid from deliveries where event_id = $1)`,
-      values: [events.json],
-    });
+    await app.sql(
+      `delete from deliveries where event_id = $1 and id not in (select min(id::text)::uuid from deliveries where event_id = $1)`,
+      events.json,
+    );
   });
 });
 
@@ -254,8 +208,6 @@ describe('invalid parameters', () => {
     ['source', ''],
     ['webhook_id', "' or 1=1 --"],
     ['cursor', 'ffffffff-ffff-7fff-bfff-ffffffffffff'],
-    ['limit', '201'],
-    ['colour', 'red'],
   ])('%s=%s is reported by name', async (name, value) => {
     const { status, body } = await viewer.api('GET', `/api/v1/events?${new URLSearchParams({ [name]: value })}`);
     expect([status, body.code, body.errors.length]).toEqual([422, 'invalid_request', 1]);
@@ -288,12 +240,15 @@ describe('a search through many events', () => {
 
   /** One event before 3,000 others, two in the same millisecond, and one after them; the first slice has 1,000. */
   beforeAll(async () => {
-    await app.database.query({
-      text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
+    await app.sql(
+      `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
              select (substr(delivery_id($1)::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, $2::uuid, $3::timestamptz, '203.0.113.1', '', null, $4::bytea, 1000
              from generate_series(1, 3000) i`,
-      values: [idAt(-10), other.id, minutesAgo(-10), Buffer.from('hay'.repeat(333))],
-    });
+      idAt(-10),
+      other.id,
+      minutesAgo(-10),
+      Buffer.from('hay'.repeat(333)),
+    );
     const body = Buffer.from('here: to be found');
     found = [];
     for (const minutes of [-15, -10, -10, 10]) {

@@ -42,7 +42,7 @@ describe('a preview', () => {
         [picky.id]: { deliveries: 3, filtered: true, beyond: 0 },
       },
     });
-    expect(await app.database.query({ text: 'select from jobs' })).toEqual([]);
+    expect(await app.sql('select from jobs')).toEqual([]);
   });
 
   test('counts webhooks without a subscription of a named agent as beyond', async () => {

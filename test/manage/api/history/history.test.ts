@@ -1,5 +1,9 @@
-import { describe, expect, test } from 'vitest';
-import { HOUR_MS, MINUTE_MS } from '../../../../server/base/time/durations.ts';
+/** Counts of requests by webhook and by time, and outages. */
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../../server/base/time/durations.ts';
+import type { Outage } from '../../../../server/model/issues.ts';
+import { addOutages, deleteOldIssues } from '../../../../server/store/queries/alerts/issues.ts';
 import { addHistory, deleteOldHistory, type HistoryRow } from '../../../../server/store/queries/webhooks/history.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson } from '../../../helpers/people.ts';
@@ -16,14 +20,9 @@ const read = async (query: Record<string, string | number>) => {
   return viewer.api('GET', `/api/v1/history?${text}`);
 };
 const iso = (ms: number) => new Date(ms).toISOString();
-const row = (webhook: TestWebhook, minuteMs: number, counts: Partial<HistoryRow>): HistoryRow => ({
-  webhookId: webhook.id,
+const row = ({ id: webhookId }: TestWebhook, minuteMs: number, counts: Partial<HistoryRow>): HistoryRow => ({
+  webhookId,
   minuteMs,
-  accepted: 0,
-  duplicates: 0,
-  rejected: 0,
-  limited: 0,
-  bytes: 0,
   ...counts,
 });
 
@@ -149,7 +148,7 @@ describe('the history', () => {
       row(busy, hourMs - 24 * HOUR_MS, { accepted: 7 }),
       row(gone, hourMs, { accepted: 5_000 }),
     ]);
-    await app.database.query({ text: 'update webhooks set deleted_at = now() where id = $1', values: [gone.id] });
+    await app.sql('update webhooks set deleted_at = now() where id = $1', gone.id);
     const { items } = (await viewer.api('GET', '/api/v1/history/webhooks')).body;
     expect(items[0]).toMatchObject({ webhook_id: busy.id, name: 'busy', accepted: 1_090, limited: 5 });
     expect(items[0].hours).toHaveLength(24);
@@ -172,10 +171,10 @@ describe('the history', () => {
       [1, 3, 401].map((days) => row(webhook, daysAgo(days), { accepted: 1 })),
     );
     await deleteOldHistory(app.database);
-    const kept = await app.database.query<{ step: number; days: number }>({
-      text: `select step, round(extract(epoch from now() - at) / 86400)::int as days from history where webhook_id = $1 order by 2, 1`,
-      values: [webhook.id],
-    });
+    const kept = await app.sql<{ step: number; days: number }>(
+      `select step, round(extract(epoch from now() - at) / 86400)::int as days from history where webhook_id = $1 order by 2, 1`,
+      webhook.id,
+    );
     expect(kept.map(({ step, days }) => [step, days])).toEqual([
       [60, 1],
       [900, 1],
@@ -183,4 +182,45 @@ describe('the history', () => {
       [3600, 3],
     ]);
   });
+});
+
+const nowMs = Date.now();
+const ago = (ms: number) => iso(nowMs - ms);
+const outage = (beganAgoMs: number, endedAgoMs: number): Outage => ({
+  id: randomUUID(),
+  machine: 'one',
+  began_at: ago(beganAgoMs),
+  ended_at: ago(endedAgoMs),
+  refused: 1_234,
+  spooled: 7,
+});
+const ancient = outage(91 * DAY_MS, 90 * DAY_MS + HOUR_MS);
+const old = outage(40 * DAY_MS, 39 * DAY_MS);
+const recent = outage(3 * HOUR_MS, 2 * HOUR_MS);
+
+beforeAll(async () => {
+  await addOutages(app.database, [ancient, old, recent]);
+  // As after an insert whose result was lost.
+  await addOutages(app.database, [recent]);
+});
+
+const list = async (query = '') => (await viewer.api('GET', `/api/v1/outages${query}`)).body.items;
+
+test('the outages of 30 days are listed', async () => {
+  expect(await list()).toEqual([recent]);
+});
+
+test('an outage is in every span that it lasted into', async () => {
+  const half = ago(39.5 * DAY_MS);
+  expect(await list(`?from=${half}`)).toEqual([recent, old]);
+  expect(await list(`?from=${ago(50 * DAY_MS)}&to=${half}`)).toEqual([old]);
+});
+
+test('the newest ones, with a limit', async () => {
+  expect(await list(`?from=${ago(60 * DAY_MS)}&limit=1`)).toEqual([recent]);
+});
+
+test('outages are deleted with other resolved issues, after 90 days', async () => {
+  await deleteOldIssues(app.database.query);
+  expect(await list(`?from=${ago(500 * DAY_MS)}`)).toEqual([recent, old]);
 });

@@ -136,10 +136,10 @@ describe('the latency of webhooks and agents', () => {
   });
 
   test('is of the slowest webhooks, up to the limit, at each time', async () => {
-    const added = await app.database.query<{ id: string }>({
-      text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, $1) returning id`,
-      values: [1_001],
-    });
+    const added = await app.sql<{ id: string }>(
+      `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, $1) returning id`,
+      1_001,
+    );
     const [fast, ...slow] = added.slice(0, LATENCY_SUBJECTS_MAX + 1).map(({ id }) => id);
     await addLatency(app.database, [row(fast!, 200_000), ...slow.map((id) => row(id, 300_000, { stage: 2 }))]);
     const listed = (await list()).filter(({ kind }) => kind === 'webhook').map(({ id }) => id);
@@ -156,10 +156,10 @@ describe('the latency of webhooks and agents', () => {
       [1, 3, 30, 33].map((days) => row(webhook.id, 1, { atMs: Date.now() - days * DAY_MS })),
     );
     await deleteOldLatency(app.database);
-    const kept = await app.database.query<{ step: number; days: number }>({
-      text: `select step, round(extract(epoch from now() - at) / 86400)::int as days from latency where subject_id = $1`,
-      values: [webhook.id],
-    });
+    const kept = await app.sql<{ step: number; days: number }>(
+      `select step, round(extract(epoch from now() - at) / 86400)::int as days from latency where subject_id = $1`,
+      webhook.id,
+    );
     const rows = (step: number) => kept.filter((one) => one.step === step).length;
     expect([rows(3_600), rows(86_400)]).toEqual([1, 3]);
   });

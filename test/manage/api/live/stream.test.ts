@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { SLOW_MS } from '../../../../server/manage/live/client.ts';
 import { LiveHub } from '../../../../server/manage/live/hub.ts';
 import { OVERLAP_MS } from '../../../../server/manage/live/newest.ts';
@@ -68,14 +68,6 @@ describe('a stream', () => {
     expect(idsOf(stream)).toEqual([id, next]);
   });
 
-  test('sends no events from before its start', async () => {
-    const before = await send();
-    const stream = await watch();
-    const after = await send();
-    await stream.next('event', (event) => event.id === after);
-    expect(idsOf(stream)).not.toContain(before);
-  });
-
   test('sends an event that was committed after a newer one, and continues from the newest', async () => {
     const stream = await watch();
     const newer = await send();
@@ -93,14 +85,6 @@ describe('a stream', () => {
     await one.next('event', (event) => event.id === mine);
     const next = await sendAndSee(one);
     expect(idsOf(one)).toEqual([mine, next]);
-  });
-
-  test.each([
-    ['a token', () => ({ authorization: `Bearer ${viewer.token}` }), 200],
-    ['a cookie', () => ({ cookie: viewer.cookie }), 200],
-    ['nothing', () => ({}), 401],
-  ] as const)('with %s', async (_what, headers, status) => {
-    expect((await watch('', headers())).status).toBe(status);
   });
 
   test.each(['?webhook_id=x', '?after=x', '?after=00000000-0000-4000-8000', '?else=1', '?webhook_id='])(
@@ -183,50 +167,31 @@ describe('a client that reconnects', () => {
     expect(idsOf(stream)).toEqual([id]);
   });
 
-  test('after more than 200 events receives a gap notice and the newest 200', async () => {
+  test.each([
+    ['all of 200 events', 200, 0],
+    ['a gap notice and the newest 200 of more', 201, 1],
+  ])('receives %s', async (_what, missed, gaps) => {
     const own = await app.addWebhook();
     const first = await send(own);
-    await insertEvents(200, own);
+    await insertEvents(missed - 1, own);
     const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': first });
     await until(() => idsOf(stream).length === 200);
-    expect(stream.frames.map(({ event }) => event).indexOf('gap')).toBeLessThan(
-      stream.frames.map(({ event }) => event).indexOf('event'),
-    );
+    const kinds = stream.frames.map(({ event }) => event).filter((event) => event !== 'counters');
+    expect(kinds).toEqual([...Array(gaps).fill('gap'), ...Array(200).fill('event')]);
     expect(idsOf(stream)).toEqual([...idsOf(stream)].sort());
-  });
-
-  test('after 200 events receives all of them without a gap', async () => {
-    const own = await app.addWebhook();
-    const first = await send(own);
-    await insertEvents(199, own);
-    const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': first });
-    await until(() => idsOf(stream).length === 200);
-    expect(stream.of('gap')).toEqual([]);
   });
 });
 
 describe('a stream ends', () => {
-  const sql = (text: string, values: unknown[]) => app.database.query({ text, values });
+  const byId = (change: string) => (p: TestPerson) => app.sql(`${change} = $1`, p.id);
 
   test.each([
-    ['sign-out', (p: TestPerson) => sql('delete from sessions where id = $1', [p.sessionId]), 'cookie'],
-    [
-      'disabling the user',
-      (p: TestPerson) => sql('update users set disabled_at = now() where id = $1', [p.id]),
-      'both',
-    ],
-    ['deleting the user', (p: TestPerson) => sql('delete from users where id = $1', [p.id]), 'both'],
-    ['a higher role', (p: TestPerson) => sql(`update users set role = 'operator' where id = $1`, [p.id]), 'cookie'],
-    [
-      'revoking the token',
-      (p: TestPerson) => sql('update api_tokens set revoked_at = now() where user_id = $1', [p.id]),
-      'token',
-    ],
-    [
-      'a lower role of the token',
-      (p: TestPerson) => sql(`update api_tokens set role = 'viewer' where user_id = $1`, [p.id]),
-      'none',
-    ],
+    ['sign-out', (p: TestPerson) => app.sql('delete from sessions where id = $1', p.sessionId), 'cookie'],
+    ['disabling the user', byId('update users set disabled_at = now() where id'), 'both'],
+    ['deleting the user', byId('delete from users where id'), 'both'],
+    ['a higher role', byId(`update users set role = 'operator' where id`), 'cookie'],
+    ['revoking the token', byId('update api_tokens set revoked_at = now() where user_id'), 'token'],
+    ['a lower role of the token', byId(`update api_tokens set role = 'viewer' where user_id`), 'none'],
   ] as const)('at %s, and other streams continue', async (_what, change, which) => {
     // Without the check of every 15 s: the change is announced.
     takeClock();
@@ -251,7 +216,7 @@ describe('a stream ends', () => {
     takeClock();
     const person = await addPerson(app, 'administrator');
     const stream = await watch('', { authorization: `Bearer ${person.token}` });
-    await sql(`update users set role = 'viewer' where id = $1`, [person.id]);
+    await app.sql(`update users set role = 'viewer' where id = $1`, person.id);
     await until(() => stream.ended);
     expect((await watch('', { authorization: `Bearer ${person.token}` })).status).toBe(200);
   });
@@ -265,7 +230,7 @@ describe('a stream ends', () => {
     // Wait until each stream has made its first check, which would otherwise find the change below.
     for (const { id } of people) await app.app.change(`user:${id}`);
     for (const [i, change] of changes.entries())
-      await sql(`update sessions set ${change} where id = $1`, [people[i]!.sessionId]);
+      await app.sql(`update sessions set ${change} where id = $1`, people[i]!.sessionId);
     expect(streams.map(({ ended }) => ended)).toEqual([false, false]);
     clock.forward(RECHECK_MS);
     await until(() => streams.every(({ ended }) => ended));
@@ -407,37 +372,31 @@ describe('a client that does not read', () => {
 
 test('a process serves at most STREAMS_MAX streams', async () => {
   const small = await startTestApp({ STREAMS_MAX: 2 }, app);
-  try {
-    const headers = { authorization: `Bearer ${viewer.token}` };
-    const open = await Promise.all([1, 2].map(() => watch('', headers, small)));
-    expect(open.map(({ status }) => status)).toEqual([200, 200]);
-    const refused = await watch('', headers, small);
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
-    open[0]!.leave();
-    await until(async () => (await small.metric('weir_streams')) === 1);
-    expect((await watch('', headers, small)).status).toBe(200);
-  } finally {
-    await small.stop();
-  }
+  onTestFinished(() => small.stop());
+  const headers = { authorization: `Bearer ${viewer.token}` };
+  const open = await Promise.all([1, 2].map(() => watch('', headers, small)));
+  expect(open.map(({ status }) => status)).toEqual([200, 200]);
+  const refused = await watch('', headers, small);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+  open[0]!.leave();
+  await until(async () => (await small.metric('weir_streams')) === 1);
+  expect((await watch('', headers, small)).status).toBe(200);
 });
 
 test('a user has at most USER_STREAMS_MAX streams, with any kind of authentication', async () => {
   const small = await startTestApp({ USER_STREAMS_MAX: 2 }, app);
-  try {
-    const headers = [{ cookie: viewer.cookie }, { authorization: `Bearer ${viewer.token}` }];
-    const asked = await Promise.all([0, 1, 1, 0].map((i) => watch('', headers[i]!, small)));
-    expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429]);
-    const refused = await fetch(`${small.url}/api/v1/stream`, { headers: headers[0]! });
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
-    expect(((await refused.json()) as { code: string }).code).toBe('user_streams_full');
-    const other = await addPerson(small, 'viewer');
-    expect((await watch('', { cookie: other.cookie }, small)).status).toBe(200);
-    asked.find(({ status }) => status === 200)!.leave();
-    await until(async () => (await small.metric('weir_streams')) === 2);
-    expect((await watch('', headers[0]!, small)).status).toBe(200);
-  } finally {
-    await small.stop();
-  }
+  onTestFinished(() => small.stop());
+  const headers = [{ cookie: viewer.cookie }, { authorization: `Bearer ${viewer.token}` }];
+  const asked = await Promise.all([0, 1, 1, 0].map((i) => watch('', headers[i]!, small)));
+  expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429]);
+  const refused = await fetch(`${small.url}/api/v1/stream`, { headers: headers[0]! });
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
+  expect(((await refused.json()) as { code: string }).code).toBe('user_streams_full');
+  const other = await addPerson(small, 'viewer');
+  expect((await watch('', { cookie: other.cookie }, small)).status).toBe(200);
+  asked.find(({ status }) => status === 200)!.leave();
+  await until(async () => (await small.metric('weir_streams')) === 2);
+  expect((await watch('', headers[0]!, small)).status).toBe(200);
 });
 
 test('a draining process ends its streams at once', async () => {
@@ -457,20 +416,25 @@ const uuidAt = (ms: number) =>
 /** Stored like by a process whose commit was slow. */
 async function insertEvent(receivedMs: number, of = webhook): Promise<string> {
   const id = uuidAt(receivedMs);
-  await app.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+  await app.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
            values ($1, $2, $3, '127.0.0.1', '', '', 0)`,
-    values: [id, of.id, new Date(receivedMs).toISOString()],
-  });
+    id,
+    of.id,
+    new Date(receivedMs).toISOString(),
+  );
   return id;
 }
 
 async function insertEvents(count: number, of = webhook): Promise<void> {
   const nowMs = Date.now();
-  await app.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+  await app.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
            select (left($1, 24) || lpad(to_hex(n), 12, '0'))::uuid, $2, $3, '127.0.0.1', '', '', 0
            from generate_series(1, $4::int) n`,
-    values: [uuidAt(nowMs), of.id, new Date(nowMs).toISOString(), count],
-  });
+    uuidAt(nowMs),
+    of.id,
+    new Date(nowMs).toISOString(),
+    count,
+  );
 }

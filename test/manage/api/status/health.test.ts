@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { partitionedTables, partitionName } from '../../../../server/store/retention/partitions.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
@@ -51,32 +51,26 @@ describe('while the start waits', () => {
     'for %s, a process is alive and not ready, and refuses events until the wait ends',
     async (what, checks, cause) => {
       const waiting = await startTestApp({}, app, what);
-      try {
-        const ask = (path: string, init?: RequestInit) => fetch(`${waiting.url}${path}`, init);
-        expect((await ask('/healthz')).status).toBe(200);
-        const answer = await ask('/readyz');
-        expect([answer.status, await answer.json()]).toEqual([503, { status: 'not_ready', checks, ...cause }]);
-        const { path } = await app.addWebhook({ secret: null });
-        const refused = await ask(path, { method: 'POST', body: '{}' });
-        expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
-        await waiting.app.useDatabase();
-        await until(async () => (await ask('/readyz')).status === 200);
-        expect((await ask(path, { method: 'POST', body: '{}' })).status).toBe(202);
-      } finally {
-        await waiting.stop();
-      }
+      onTestFinished(() => waiting.stop());
+      const ask = (path: string, init?: RequestInit) => fetch(`${waiting.url}${path}`, init);
+      expect((await ask('/healthz')).status).toBe(200);
+      const answer = await ask('/readyz');
+      expect([answer.status, await answer.json()]).toEqual([503, { status: 'not_ready', checks, ...cause }]);
+      const { path } = await app.addWebhook({ secret: null });
+      const refused = await ask(path, { method: 'POST', body: '{}' });
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+      await waiting.app.useDatabase();
+      await until(async () => (await ask('/readyz')).status === 200);
+      expect((await ask(path, { method: 'POST', body: '{}' })).status).toBe(202);
     },
   );
 
   test('for something else than before, readyz says so', async () => {
     const waiting = await startTestApp({}, app, 'database');
-    try {
-      waiting.app.awaits('migrations');
-      const answer = await fetch(`${waiting.url}/readyz`);
-      expect(await answer.json()).toMatchObject({ checks: { migrations: 'migrating' } });
-    } finally {
-      await waiting.stop();
-    }
+    onTestFinished(() => waiting.stop());
+    waiting.app.awaits('migrations');
+    const answer = await fetch(`${waiting.url}/readyz`);
+    expect(await answer.json()).toMatchObject({ checks: { migrations: 'migrating' } });
   });
 });
 
@@ -113,14 +107,14 @@ describe('readiness', () => {
     const clock = takeClock();
     const name = partitionName(table, Date.now());
     // A table that cannot be attached prevents the partition from being created.
-    await app.database.query({ text: `drop table ${name}; create table ${name} ()` });
+    await app.sql(`drop table ${name}; create table ${name} ()`);
     const gone = await readyAgain(clock, 503);
     expect(gone.body).toEqual({
       status: 'not_ready',
       checks: { ...ok, database: 'failing' },
       database_failure: 'a partition for today is missing',
     });
-    await app.database.query({ text: `drop table ${name}` });
+    await app.sql(`drop table ${name}`);
     await readyAgain(clock, 200);
   });
 
@@ -134,11 +128,9 @@ describe('readiness', () => {
     await readyAgain(clock, 200);
     expect([await issue(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
     // The error of Postgres when it cannot extend a table by a page.
-    await app.database.query({
-      text: `create function refuse() returns trigger language plpgsql as
+    await app.sql(`create function refuse() returns trigger language plpgsql as
                $$ begin raise exception 'could not extend file' using errcode = '53100'; end $$;
-             create trigger full_disk before insert on events for each row when (new.bytes >= 8192) execute function refuse()`,
-    });
+             create trigger full_disk before insert on events for each row when (new.bytes >= 8192) execute function refuse()`);
     const gone = await readyAgain(clock, 503);
     expect(gone.body).toEqual({
       status: 'not_ready',
@@ -151,24 +143,24 @@ describe('readiness', () => {
       fix: expect.stringMatching(/^Free space .+ Postgres said: 53100: could not extend file$/),
     });
     expect(await app.metric('weir_database_up')).toBe(0);
-    await app.database.query({ text: 'drop trigger full_disk on events; drop function refuse' });
+    await app.sql('drop trigger full_disk on events; drop function refuse');
     await readyAgain(clock, 200);
     expect([await issue(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
   });
 
   test('fails when the schema is older than the release', async () => {
     const clock = takeClock();
-    await app.database.query({ text: 'update schema_migrations set version = version + 1000' });
+    await app.sql('update schema_migrations set version = version + 1000');
     const behind = await readyAgain(clock, 503);
     expect(behind.body).toEqual({ status: 'not_ready', checks: { ...ok, migrations: 'failing' } });
-    await app.database.query({ text: 'update schema_migrations set version = version - 1000' });
+    await app.sql('update schema_migrations set version = version - 1000');
     await readyAgain(clock, 200);
   });
 
   test('queries once for concurrent requests, and stores nothing', async () => {
     const clock = takeClock();
     // A sequence counts the probes, which are rolled back.
-    const run = (text: string) => app.database.query<{ probes: number }>({ text });
+    const run = (text: string) => app.sql<{ probes: number }>(text);
     await run(`create sequence probes;
       create function count_probe() returns trigger language plpgsql as $$ begin perform nextval('probes'); return null; end $$;
       create trigger count_probe before insert on deliveries for each statement execute function count_probe()`);
@@ -179,8 +171,8 @@ describe('readiness', () => {
     await run('drop trigger count_probe on deliveries; drop function count_probe; drop sequence probes');
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
     expect(row).toEqual({ probes: 1 });
-    expect(await app.database.query({ text: 'select from events' })).toEqual([]);
-    expect(await app.database.query({ text: 'select from deliveries' })).toEqual([]);
+    expect(await app.sql('select from events')).toEqual([]);
+    expect(await app.sql('select from deliveries')).toEqual([]);
   });
 
   // This is the last test, because draining cannot be undone.

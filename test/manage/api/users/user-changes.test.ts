@@ -9,6 +9,7 @@ import {
   request,
   signIn,
   type TestPerson,
+  withoutNulls,
 } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 
@@ -26,10 +27,10 @@ const at = (id: string) => `/api/v1/users/${id}`;
 const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 async function actions(targetId: string): Promise<string[]> {
-  const rows = await app.database.query<{ action: string }>({
-    text: `select action from audit_log where target_id = $1 and action like 'user.%' order by number`,
-    values: [targetId],
-  });
+  const rows = await app.sql<{ action: string }>(
+    `select action from audit_log where target_id = $1 and action like 'user.%' order by number`,
+    targetId,
+  );
   return rows.map(({ action }) => action);
 }
 
@@ -43,7 +44,7 @@ describe('a user is created', () => {
       password: PASSWORD,
     });
     expect([made.status, made.headers.get('location')]).toEqual([201, at(made.body.id)]);
-    expect(made.body).toEqual({
+    expect(withoutNulls(made.body)).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       email,
       name: 'Ada',
@@ -53,11 +54,6 @@ describe('a user is created', () => {
       hosted: false,
       created_at: time,
       updated_at: time,
-      signed_in_at: null,
-      role_until: null,
-      invited_until: null,
-      generated_password: null,
-      invitation_url: null,
     });
     expect((await signIn(app, email)).body.user.role).toBe('operator');
     const { generated_password, invitation_url, ...shown } = made.body;
@@ -70,10 +66,10 @@ describe('a user is created', () => {
     const { body } = await root.api('POST', '/api/v1/users', { email, role: 'viewer' });
     expect((await signIn(app, email, body.generated_password)).status).toBe(200);
     expect((await root.api('GET', at(body.id))).text).not.toContain('generated_password');
-    const [{ contained }] = (await app.database.query({
-      text: `select exists (select from users u where u::text like '%' || $1 || '%') or exists (select from audit_log a where a::text like '%' || $1 || '%') as contained`,
-      values: [body.generated_password],
-    })) as [{ contained: boolean }];
+    const [{ contained }] = (await app.sql(
+      `select exists (select from users u where u::text like '%' || $1 || '%') or exists (select from audit_log a where a::text like '%' || $1 || '%') as contained`,
+      body.generated_password,
+    )) as [{ contained: boolean }];
     expect(contained).toBe(false);
   });
 
@@ -199,7 +195,7 @@ test('a deleted user has no sessions and tokens, and the email can be used again
 describe('the last active administrator', () => {
   // The others end, and their sessions with them.
   beforeEach(async () => {
-    await app.database.query({ text: 'delete from users' });
+    await app.sql('delete from users');
     root = await addPerson(app, 'administrator', PASSWORD);
   });
 
@@ -224,9 +220,7 @@ describe('the last active administrator', () => {
     const all = [root, ...(await Promise.all([1, 2, 3].map(() => addPerson(app, 'administrator', PASSWORD))))];
     // Each administrator deletes the next one, concurrently.
     const answers = await Promise.all(all.map((by, i) => end(by, all[(i + 1) % all.length]!.id)));
-    const rows = await app.database.query({
-      text: `select from users where role = 'administrator' and disabled_at is null`,
-    });
+    const rows = await app.sql(`select from users where role = 'administrator' and disabled_at is null`);
     expect(rows.length).toBeGreaterThanOrEqual(1);
     // Some requests arrived after their sender was deleted, and the remaining administrators were kept.
     for (const { status } of answers) expect([200, 204, 401, 403, 409]).toContain(status);

@@ -1,6 +1,11 @@
+/** Last requests to webhooks, and what their events occupy. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
+import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
+import { subtractRemovedUsage } from '../../../../server/store/queries/webhooks/usage.ts';
 import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { weir, weirJson } from '../../../helpers/command.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
 import { shared } from '../../../helpers/shared.ts';
@@ -55,3 +60,58 @@ test.each(['?webhook_ids=', '?webhook_ids=somewhere', `?webhook_ids=${Array(201)
     expect((await viewer.api('GET', PATH + query)).status).toBe(422);
   },
 );
+
+const usageOf = async (...ids: string[]) =>
+  (await viewer.api('GET', `/api/v1/webhooks/usage?webhook_ids=${ids.join(',')}`)).body;
+const count = ({ id }: TestWebhook, minuteMs: number, accepted: number, bytes: number) =>
+  addHistory(app.database, [{ webhookId: id, minuteMs, accepted, bytes }]);
+const hourOf = (ms: number) => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString();
+
+test('sent events appear with their bytes and their hour', async () => {
+  const webhook = await app.addWebhook({ name: 'sent' });
+  expect((await usageOf(webhook.id)).items).toEqual([
+    { webhook_id: webhook.id, name: 'sent', events: 0, bytes: 0, oldest_at: null },
+  ]);
+  const startedMs = Date.now();
+  for (const body of ['12345', '1234567'])
+    expect((await fetch(webhook.url, signedRequest({ secret: webhook.secret, body }))).status).toBe(202);
+  await until(async () => (await usageOf(webhook.id)).items[0].events === 2);
+  const { items, tables } = await usageOf(webhook.id);
+  expect(items).toMatchObject([{ events: 2, bytes: 12 }]);
+  expect([hourOf(startedMs), hourOf(Date.now())]).toContain(items[0].oldest_at);
+  expect(tables.events).toBeGreaterThan(8_192);
+  expect(tables.deliveries).toBeGreaterThan(8_192);
+});
+
+test('what retention has removed is not counted, most bytes come first', async () => {
+  const [all, own] = [await app.addWebhook({ name: 'all' }), await app.addWebhook({ name: 'own' })];
+  const nowMs = Date.now();
+  for (const webhook of [all, own]) {
+    await count(webhook, nowMs - 40 * DAY_MS, 1000, 9_000_000);
+    await count(webhook, nowMs - 20 * DAY_MS, 10, 5_000);
+    await count(webhook, nowMs - 2 * DAY_MS, 3, 600);
+  }
+  await app.sql(
+    'update webhooks set events_removed_before = $2 where id = $1',
+    own.id,
+    new Date(nowMs - 5 * DAY_MS).toISOString(),
+  );
+  await subtractRemovedUsage(app.database, { retentionDays: 30, nowMs });
+  expect((await usageOf(own.id, all.id)).items).toEqual([
+    { webhook_id: all.id, name: 'all', events: 13, bytes: 5_600, oldest_at: hourOf(nowMs - 20 * DAY_MS) },
+    { webhook_id: own.id, name: 'own', events: 3, bytes: 600, oldest_at: hourOf(nowMs - 2 * DAY_MS) },
+  ]);
+});
+
+test('the command and the pages show the same', async () => {
+  const webhook = await app.addWebhook({ name: 'shown' });
+  await count(webhook, Date.now() - DAY_MS, 1_234, 5_600_000);
+  const { items, tables } = await weirJson(app, 'webhook', 'usage');
+  expect(items).toContainEqual((await usageOf(webhook.id)).items[0]);
+  expect(tables.events).toBeGreaterThan(0);
+  const { out } = await weir(app, 'webhook', 'usage');
+  expect(out).toMatch(new RegExp(`^shown +1234 +5\\.6 MB +20\\S+ +${webhook.id}$`, 'm'));
+  expect(out).toMatch(/On disk, with indexes: events .*, deliveries .*\.$/m);
+  for (const page of ['/webhooks', `/webhooks/${webhook.id}/settings`])
+    expect((await viewer.browse('GET', page)).text).toContain('1,234 events, 5.6 MB');
+});

@@ -117,10 +117,10 @@ test('a flood leaves a bounded number of samples and an exact count', async () =
         return { ...sample, atMs, id: uuidText(uuidv7(atMs, Buffer.alloc(16, i))) };
       }),
     );
-  const [row] = await app.database.query<{ kept: number }>({
-    text: 'select count(*)::int as kept from request_samples where webhook_id = $1',
-    values: [webhook.id],
-  });
+  const [row] = await app.sql<{ kept: number }>(
+    'select count(*)::int as kept from request_samples where webhook_id = $1',
+    webhook.id,
+  );
   expect(row!.kept).toBeLessThanOrEqual(STATUS_KEPT_MAX + 150);
 });
 

@@ -16,7 +16,7 @@ describe('the first request after a change', () => {
     const id = randomUUID();
     const future = { id, path: `/in/${id}`, url: `${app.url}/in/${id}`, secret: null };
     expect(await statusOf(future)).toBe(404);
-    await app.database.query({ text: 'insert into webhooks (id, name) values ($1, $2)', values: [id, 'by hand'] });
+    await app.sql('insert into webhooks (id, name) values ($1, $2)', id, 'by hand');
     await until(async () => (await statusOf(future)) === 202);
   });
 
@@ -33,10 +33,10 @@ describe('the first request after a change', () => {
 
 test('a change made while the listener was disconnected is seen after it reconnects', async () => {
   const webhook = await app.addWebhook();
-  await app.database.query({
-    text: `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-listener' and datname = current_database()`,
-  });
-  await app.database.query({ text: 'update webhooks set enabled = false where id = $1', values: [webhook.id] });
+  await app.sql(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-listener' and datname = current_database()`,
+  );
+  await app.sql('update webhooks set enabled = false where id = $1', webhook.id);
   await until(async () => (await statusOf(webhook)) === 410);
 });
 
@@ -56,11 +56,12 @@ describe('a stored secret that no key decrypts', () => {
   /** Copies the ciphertext of another row. */
   const breakSecret = async (webhook: TestWebhook) => {
     const other = await app.addWebhook();
-    await app.database.query({
-      text: `update webhook_secrets set sealed = (select sealed from webhook_secrets where webhook_id = $2)
+    await app.sql(
+      `update webhook_secrets set sealed = (select sealed from webhook_secrets where webhook_id = $2)
              where webhook_id = $1 and slot = 'current'`,
-      values: [webhook.id, other.id],
-    });
+      webhook.id,
+      other.id,
+    );
     await until(async () => (await app.metric('weir_webhooks_secret_unavailable')) === 1);
   };
 
