@@ -19,7 +19,7 @@ const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
 const ada = ofEach(() => addPerson(app, 'viewer', PASSWORD));
 let first: number;
 beforeEach(async () => {
-  await app.database.query({ text: 'delete from sign_in_tallies; delete from sign_in_failures' });
+  await app.sql('delete from sign_in_tallies; delete from sign_in_failures');
   first = (await verifyAudit(app.database, null)).entries;
 });
 
@@ -30,10 +30,10 @@ interface Entry {
 }
 const entries = async (): Promise<Entry[]> =>
   (
-    await app.database.query<{ entry: Entry }>({
-      text: `select entry from audit_log where number > $1 and action = 'session.sign_in_failed' order by number`,
-      values: [first],
-    })
+    await app.sql<{ entry: Entry }>(
+      `select entry from audit_log where number > $1 and action = 'session.sign_in_failed' order by number`,
+      first,
+    )
   ).map(({ entry }) => entry);
 const counts = async () => (await entries()).map(({ after }) => after.failures);
 
@@ -41,16 +41,13 @@ let addresses = 0;
 /** Failures of an account, each from another address and after its pause. */
 async function fail(count: number, email: string): Promise<void> {
   for (let i = 0; i < count; i++) {
-    await app.database.query({ text: `update sign_in_failures set last_failure_at = now() - interval '1 hour'` });
+    await app.sql(`update sign_in_failures set last_failure_at = now() - interval '1 hour'`);
     const from = { 'x-forwarded-for': `2001:db8:${(++addresses).toString(16)}::1` };
     expect((await signIn(app, email, 'not the password', from)).status).toBe(401);
   }
 }
 const pass = (seconds: number) =>
-  app.database.query({
-    text: 'update sign_in_tallies set started_at = started_at - make_interval(secs => $1)',
-    values: [seconds],
-  });
+  app.sql('update sign_in_tallies set started_at = started_at - make_interval(secs => $1)', seconds);
 
 describe.each([
   ['an account', () => ada.email, () => ada.id],
@@ -83,7 +80,7 @@ test('a recorded count of failed sign-ins is not recorded again', async () => {
   await pass(TALLY_SECONDS);
   await recordTallies(app.database);
   expect(await counts()).toEqual([1]);
-  expect(await app.database.query({ text: 'select from sign_in_tallies' })).toEqual([]);
+  expect(await app.sql('select from sign_in_tallies')).toEqual([]);
 });
 
 test('concurrent failures are counted once each', async () => {
@@ -95,10 +92,10 @@ test('concurrent failures are counted once each', async () => {
 });
 
 test('failed sign-ins of more accounts than are counted separately are counted together', async () => {
-  await app.database.query({
-    text: `insert into sign_in_tallies (key, target) select 'account:' || n, '{"kind":"user","id":null,"name":"x"}' from generate_series(1, $1::int) n`,
-    values: [TALLIES_MAX - 1],
-  });
+  await app.sql(
+    `insert into sign_in_tallies (key, target) select 'account:' || n, '{"kind":"user","id":null,"name":"x"}' from generate_series(1, $1::int) n`,
+    TALLIES_MAX - 1,
+  );
   const failAs = (name: string) =>
     recordFailure(app.database, systemActor, accountKey(name), { kind: 'user', id: null, name });
   const last = `${randomUUID()}@example.org`;

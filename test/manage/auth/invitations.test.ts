@@ -22,7 +22,7 @@ beforeEach(async () => {
 const tokenOf = (url: string): string => new URL(url).searchParams.get('token')!;
 const accept = (password = CHOSEN, with_ = token) =>
   request(`${app.url}/api/v1/invitation`, 'POST', { token: with_, password }, { origin: app.settings.PUBLIC_URL });
-const run = (text: string) => app.database.query<{ row: object }>({ text, values: [id] });
+const run = (text: string) => app.sql<{ row: object }>(text, id);
 const invitation = (method: 'POST' | 'DELETE') => administrator.api(method, `/api/v1/users/${id}/invitation`);
 
 test('the link sets the password and signs in, once', async () => {

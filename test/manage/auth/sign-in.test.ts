@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hash as argon2 } from '@node-rs/argon2';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { isOutdated } from '../../../server/manage/auth/password-hash.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../../server/manage/auth/people.ts';
 import { deleteEndedSessions } from '../../../server/store/queries/users/sessions.ts';
@@ -49,11 +49,12 @@ describe('a sign-in with the correct password', () => {
   test('stores only a hash of the cookie, and the client', async () => {
     const agent = { 'user-agent': 'Lynx/2.9 ünïcode', ...elsewhere() };
     const token = cookieOf(await signIn(app, ada.email, PASSWORD, agent)).split('=')[1]!;
-    const rows = await app.database.query({
-      text: `select host(source_ip) as source_ip, user_agent, sessions::text like '%' || $2 || '%' as contained from sessions
+    const rows = await app.sql(
+      `select host(source_ip) as source_ip, user_agent, sessions::text like '%' || $2 || '%' as contained from sessions
              where token_hash = sha256(convert_to($1, 'UTF8'))`,
-      values: [token, token],
-    });
+      token,
+      token,
+    );
     const user_agent = expect.stringMatching(/^Lynx\/2\.9 [ -~]+$/);
     expect(rows).toEqual([{ source_ip: agent['x-forwarded-for'], user_agent, contained: false }]);
   });
@@ -79,10 +80,10 @@ interface Entry {
   actor: Record<string, unknown>;
 }
 async function entries(requestId: string): Promise<Entry[]> {
-  const rows = await app.database.query<{ entry: Entry }>({
-    text: `select entry from audit_log where entry -> 'actor' ->> 'request_id' = $1`,
-    values: [requestId],
-  });
+  const rows = await app.sql<{ entry: Entry }>(
+    `select entry from audit_log where entry -> 'actor' ->> 'request_id' = $1`,
+    requestId,
+  );
   return rows.map(({ entry }) => entry);
 }
 
@@ -92,10 +93,7 @@ describe('a failed sign-in', () => {
     for (const name of ['disabled', 'without', 'other']) people[name] = await addPerson(app, 'viewer');
     await givePassword(app, people.disabled!);
     await givePassword(app, people.other!, `${PASSWORD} of another`);
-    await app.database.query({
-      text: 'update users set disabled_at = now() where id = $1',
-      values: [people.disabled!.id],
-    });
+    await app.sql('update users set disabled_at = now() where id = $1', people.disabled!.id);
   });
 
   const ways: [string, () => string, string][] = [
@@ -108,7 +106,7 @@ describe('a failed sign-in', () => {
     ['of a user without a password', () => people.without!.email, ''],
   ];
   test.each(ways)('%s is answered like every other, after the same work', async (_what, email, password) => {
-    await app.database.query({ text: 'delete from sign_in_tallies' });
+    await app.sql('delete from sign_in_tallies');
     const before = await app.metric('weir_password_hashes_total');
     const { status, headers, body } = await signIn(app, email(), password, elsewhere());
     expect([status, headers.get('set-cookie')]).toEqual([401, null]);
@@ -164,7 +162,7 @@ describe('a session', () => {
     const { id } = (await request(`${app.url}/api/v1/account/sessions`, 'GET', undefined, { cookie })).body.items.find(
       ({ current }: { current: boolean }) => current,
     );
-    await app.database.query({ text: `update sessions set ${change} where id = $1`, values: [id] });
+    await app.sql(`update sessions set ${change} where id = $1`, id);
     expect((await account(cookie)).status).toBe(401);
   });
 });
@@ -173,11 +171,11 @@ test('a hash with older parameters is replaced at the sign-in', async () => {
   const person = await addPerson(app, 'viewer');
   const stored = async () => {
     const text = 'select password_hash as hash from users where id = $1';
-    const [row] = await app.database.query<{ hash: string }>({ text, values: [person.id] });
+    const [row] = await app.sql<{ hash: string }>(text, person.id);
     return row!.hash;
   };
   const older = await argon2(PASSWORD, { memoryCost: 7_168, timeCost: 5 });
-  await app.database.query({ text: 'update users set password_hash = $2 where id = $1', values: [person.id, older] });
+  await app.sql('update users set password_hash = $2 where id = $1', person.id, older);
   expect((await signIn(app, person.email, 'not the password')).status).toBe(401);
   expect(await stored()).toBe(older);
   expect((await signIn(app, person.email)).status).toBe(200);
@@ -209,14 +207,11 @@ test('maintenance deletes expired sessions and old failures, and nothing else', 
 
 test('the session cookie of an https origin has the prefix __Host- and is Secure', async () => {
   const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
-  try {
-    const answer = await signIn(secure, ada.email);
-    expect(answer.headers.getSetCookie()[0]).toMatch(
-      /^__Host-weir_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax; Secure$/,
-    );
-    const url = `${secure.url}/api/v1/account`;
-    expect((await request(url, 'GET', undefined, { cookie: cookieOf(answer) })).status).toBe(200);
-  } finally {
-    await secure.stop();
-  }
+  onTestFinished(() => secure.stop());
+  const answer = await signIn(secure, ada.email);
+  expect(answer.headers.getSetCookie()[0]).toMatch(
+    /^__Host-weir_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax; Secure$/,
+  );
+  const url = `${secure.url}/api/v1/account`;
+  expect((await request(url, 'GET', undefined, { cookie: cookieOf(answer) })).status).toBe(200);
 });

@@ -24,16 +24,12 @@ async function addTemporary(webhook: TestWebhook): Promise<TestAgent> {
 }
 
 const show = (id: string) => operator.api('GET', `/api/v1/agents/${id}`);
-const deliveriesOf = (id: string) =>
-  app.database.query({ text: 'select id from deliveries where agent_id = $1', values: [id] });
-const rowOf = (id: string) => app.database.query({ text: 'select id from agents where id = $1', values: [id] });
+const deliveriesOf = (id: string) => app.sql('select id from deliveries where agent_id = $1', id);
+const rowOf = (id: string) => app.sql('select id from agents where id = $1', id);
 const auditOf = async (id: string) =>
-  (
-    await app.database.query<{ entry: object }>({
-      text: `select entry from audit_log where target_id = $1 order by number`,
-      values: [id],
-    })
-  ).map(({ entry }) => entry);
+  (await app.sql<{ entry: object }>(`select entry from audit_log where target_id = $1 order by number`, id)).map(
+    ({ entry }) => entry,
+  );
 
 test('a temporary agent gets the events that arrive after it was created', async () => {
   const webhook = await app.addWebhook();
@@ -74,18 +70,9 @@ test('a temporary agent expires an hour after its last request, with an audit en
   await send(webhook, '{"n":1}');
   const seen = await addTemporary(webhook);
   await until(
-    async () =>
-      (
-        await app.database.query({
-          text: 'select 1 from agents where id = $1 and last_seen_at is not null',
-          values: [seen.id],
-        })
-      ).length > 0,
+    async () => (await app.sql('select 1 from agents where id = $1 and last_seen_at is not null', seen.id)).length > 0,
   );
-  await app.database.query({
-    text: `update agents set last_seen_at = now() + interval '30 minutes' where id = $1`,
-    values: [seen.id],
-  });
+  await app.sql(`update agents set last_seen_at = now() + interval '30 minutes' where id = $1`, seen.id);
 
   await expireTemporaryAgents(app.database, Date.now() + HOUR_MS - MINUTE_MS);
   expect((await show(unseen.id)).status).toBe(200);
@@ -109,10 +96,7 @@ test('the backlog of a temporary agent is neither an issue nor a metric', async 
   const webhook = await app.addWebhook();
   const [agent, other] = [await addTemporary(webhook), await addAgent(app, [webhook])];
   await send(webhook, '{"n":1}');
-  await app.database.query({
-    text: `update deliveries set state = 'dead', finished_at = now() where webhook_id = $1`,
-    values: [webhook.id],
-  });
+  await app.sql(`update deliveries set state = 'dead', finished_at = now() where webhook_id = $1`, webhook.id);
   const { items } = (await operator.api('GET', '/api/v1/issues')).body;
   const agents = items.map((issue: { subject: { id: string } }) => issue.subject.id);
   expect(agents).toContain(other.id);

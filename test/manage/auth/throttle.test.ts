@@ -1,6 +1,6 @@
 /** Limits on password attempts, of a browser that signed in before too. Each test uses its own addresses and accounts. */
 import { randomUUID } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Exchange } from '../../../server/base/http/exchange.ts';
 import { DEVICE_SECONDS, DeviceCookies } from '../../../server/manage/auth/device-cookies.ts';
 import { HASHING_WORK_MAX } from '../../../server/manage/auth/password-hash.ts';
@@ -36,7 +36,7 @@ async function fail(count: number, email: string, address?: string): Promise<voi
 async function pass(key: string, seconds: number): Promise<void> {
   const text =
     'update sign_in_failures set last_failure_at = last_failure_at - make_interval(secs => $2) where key = $1';
-  await app.database.query({ text, values: [key, seconds] });
+  await app.sql(text, key, seconds);
 }
 
 describe('an account', () => {
@@ -76,10 +76,7 @@ describe('an account', () => {
   ])('with %i consecutive failures is paused for %i s', async (failures, seconds) => {
     const { email } = await newAccount();
     const key = accountKey(email);
-    await app.database.query({
-      text: 'insert into sign_in_failures (key, failures) values ($1, $2)',
-      values: [key, failures],
-    });
+    await app.sql('insert into sign_in_failures (key, failures) values ($1, $2)', key, failures);
     await pass(key, seconds - 10);
     const { status, headers } = await attempt(email, PASSWORD);
     expect(status).toBe(429);
@@ -117,10 +114,7 @@ describe('an account', () => {
   test('with an unknown email is not stored in the table of failures', async () => {
     const email = newEmail();
     await fail(1, email);
-    const rows = await app.database.query({
-      text: `select from sign_in_failures where key like '%' || $1 || '%'`,
-      values: [email],
-    });
+    const rows = await app.sql(`select from sign_in_failures where key like '%' || $1 || '%'`, email);
     expect(rows).toEqual([]);
   });
 });
@@ -145,10 +139,7 @@ describe('a client address', () => {
     const { email } = await newAccount();
     for (let i = 0; i <= ADDRESS_LIMIT.free; i++)
       expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
-    const rows = await app.database.query({
-      text: 'select from sign_in_failures where key = $1',
-      values: [`ip:${address}`],
-    });
+    const rows = await app.sql('select from sign_in_failures where key = $1', `ip:${address}`);
     expect(rows).toEqual([]);
   });
 
@@ -221,13 +212,10 @@ test('a sign-in sets a device cookie that is HttpOnly and SameSite, and Secure f
     new RegExp(`^weir_device=${value}; ${attributes}$`),
   );
   const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
-  try {
-    expect((await signIn(secure, email)).headers.getSetCookie()[1]).toMatch(
-      new RegExp(`^__Host-weir_device=${value}; ${attributes}; Secure$`),
-    );
-  } finally {
-    await secure.stop();
-  }
+  onTestFinished(() => secure.stop());
+  expect((await signIn(secure, email)).headers.getSetCookie()[1]).toMatch(
+    new RegExp(`^__Host-weir_device=${value}; ${attributes}; Secure$`),
+  );
 });
 
 test('the owner of a paused account can sign in with a device cookie, while the account stays paused for others', async () => {
@@ -254,10 +242,11 @@ test('a device cookie has a separate counter, which pauses neither the account n
   const refused = await attempt(person.email, PASSWORD, { cookie: device, address });
   expect([refused.status, refused.body.code]).toEqual([429, 'sign_in_limited']);
   expect((await attempt(person.email, PASSWORD, { address })).status).toBe(200);
-  const rows = await app.database.query({
-    text: 'select from sign_in_failures where key in ($1, $2)',
-    values: [accountKey(person.email), `ip:${address}`],
-  });
+  const rows = await app.sql(
+    'select from sign_in_failures where key in ($1, $2)',
+    accountKey(person.email),
+    `ip:${address}`,
+  );
   expect(rows).toEqual([]);
 });
 

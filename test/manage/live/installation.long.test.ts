@@ -121,13 +121,3 @@ test('the status is computed once for concurrent requests', async () => {
   // One for each process at most.
   expect(new Set(answers.map(({ body }) => body.doctor.at)).size).toBeLessThanOrEqual(2);
 });
-
-test('an open stream does not delay the stop', async () => {
-  const stream = await openStream(`${url}/api/v1/stream`, { cookie: operator.cookie });
-  await stream.next('counters');
-  await weir.forget();
-  weir.signal('SIGTERM');
-  expect(await weir.ended).toBe(0);
-  expect(stream.ended).toBe(true);
-  expect(weir.events('drain_timeout')).toEqual([]);
-});

@@ -19,11 +19,13 @@ async function insert(webhookId: string, receivedMs = Date.now(), count = 1): Pr
   const ids = Array.from({ length: count }, () =>
     uuidText(uuidv7(receivedMs, crypto.getRandomValues(new Uint8Array(16)))),
   );
-  await fresh.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+  await fresh.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
            select id, $2, $3, '127.0.0.1', '', '', 0 from unnest($1::uuid[]) id`,
-    values: [`{${ids.join(',')}}`, webhookId, new Date(receivedMs).toISOString()],
-  });
+    `{${ids.join(',')}}`,
+    webhookId,
+    new Date(receivedMs).toISOString(),
+  );
   return ids;
 }
 
@@ -141,7 +143,7 @@ test('events during an outage of the query are found after it', async () => {
   };
   const { newest, ids } = watching(counted);
   await newest.watch(webhookId);
-  const run = (text: string) => fresh.database.query({ text });
+  const run = (text: string) => fresh.sql(text);
   // One transaction, so that no query runs in between.
   const id = uuidText(uuidv7(Date.now(), crypto.getRandomValues(new Uint8Array(16))));
   await run(`begin;

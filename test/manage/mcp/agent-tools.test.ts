@@ -48,12 +48,6 @@ test('the list of tools for an agent has at most 12 kB', async () => {
   expect(bytes).toBeLessThanOrEqual(12_000);
 });
 
-test('a session connects too', async () => {
-  const bySession = await connect(app.url, agent.token);
-  expect(await bySession.tools()).toHaveLength(6);
-  await bySession.close();
-});
-
 test('an agent waits for a webhook that a sender then sends, and acknowledges it', async () => {
   const waiting = waitOne();
   const eventId = await send(webhook, '{"type":"order.paid","id":7}');
@@ -82,9 +76,7 @@ test('calls that claim, extend, reject or acknowledge are in the audit log, an e
   await mcp.done('reject', { receipts: [receipt], delay_seconds: 0 });
   const again = await waitOne();
   await mcp.done('acknowledge', { receipts: [again.receipt] });
-  const entries = await app.database.query<{ entry: object }>({
-    text: 'select entry from audit_log order by number desc limit 5',
-  });
+  const entries = await app.sql<{ entry: object }>('select entry from audit_log order by number desc limit 5');
   const verbs = ['acknowledge', 'claim', 'reject', 'extend', 'claim'];
   expect(entries.map(({ entry }) => entry)).toMatchObject(
     verbs.map((verb) => ({
@@ -207,8 +199,4 @@ test('what only the operation can check is a tool error with its fix too', async
     true,
     { parameter: 'from', detail: expect.stringContaining('Give a time') },
   ]);
-});
-
-test('a tool that does not exist is a protocol error', async () => {
-  await expect(mcp.call('drop_tables')).rejects.toMatchObject({ code: -32602 });
 });

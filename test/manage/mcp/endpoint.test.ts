@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, signIn, startAgentApp } from '../../helpers/agents.ts';
 import { post, toolCall } from '../../helpers/mcp.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -138,21 +138,18 @@ describe('a message', () => {
 
 test('credentials count in the limit of agents; sessions only in what agents share with users', async () => {
   const limited = await startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: 3, RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: 86_400 });
-  try {
-    const { credential } = await addAgent(limited);
-    const session = await signIn(limited, credential);
-    for (let i = 0; i < 5; i++) expect((await post(limited.url, session, list)).status).toBe(200);
-    const first = await post(limited.url, session, toolCall('search_events'));
-    expect(first.body.result.isError).toBeUndefined();
-    const second = await post(limited.url, session, toolCall('search_events'));
-    const document = JSON.parse(second.body.result.content[0].text);
-    expect([second.body.result.isError, document.code]).toEqual([true, 'rate_limited']);
-    expect(document.retry_after_seconds).toBeGreaterThan(0);
-    const refused = await post(limited.url, credential, list);
-    expect([refused.status, refused.headers.has('retry-after')]).toEqual([429, true]);
-  } finally {
-    await limited.stop();
-  }
+  onTestFinished(() => limited.stop());
+  const { credential } = await addAgent(limited);
+  const session = await signIn(limited, credential);
+  for (let i = 0; i < 5; i++) expect((await post(limited.url, session, list)).status).toBe(200);
+  const first = await post(limited.url, session, toolCall('search_events'));
+  expect(first.body.result.isError).toBeUndefined();
+  const second = await post(limited.url, session, toolCall('search_events'));
+  const document = JSON.parse(second.body.result.content[0].text);
+  expect([second.body.result.isError, document.code]).toEqual([true, 'rate_limited']);
+  expect(document.retry_after_seconds).toBeGreaterThan(0);
+  const refused = await post(limited.url, credential, list);
+  expect([refused.status, refused.headers.has('retry-after')]).toEqual([429, true]);
 });
 
 test('the SDK is loaded by the first request to /mcp, not when a process starts', () => {

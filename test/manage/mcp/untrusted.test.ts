@@ -61,7 +61,7 @@ async function leased(): Promise<string> {
 
 async function deadLetter(): Promise<{ subject_id: string }> {
   await strangeEvent();
-  await app.database.query({ text: `update deliveries set state = 'dead', finished_at = now(), reason = '${MARK}'` });
+  await app.sql(`update deliveries set state = 'dead', finished_at = now(), reason = '${MARK}'`);
   return { subject_id: agent.id };
 }
 

@@ -10,7 +10,7 @@ import {
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
@@ -112,7 +112,7 @@ describe.each([
     expect(JSON.stringify(await wait())).toContain(event);
     const before = provider.tokens()!;
     // The access token expires: the client refreshes by itself.
-    await app.database.query({ text: 'update oauth_grants set access_expires_at = now()' });
+    await app.sql('update oauth_grants set access_expires_at = now()');
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('acknowledge');
     expect(provider.tokens()!.refresh_token).not.toBe(before.refresh_token);
     await client.close();
@@ -219,16 +219,13 @@ describe('what a client may do', () => {
 
   test('hosted: a sign-in at the provider that is recent takes the place of the password', async () => {
     const hosted = await startHostedApp({ people: { ada: { role: 'operator' } } } as never, { OAUTH_ENABLED: 'true' });
-    try {
-      const person = await addPerson(hosted.app, 'operator');
-      const client = await OAuthClient.register(hosted.app);
-      expect((await client.decide(person, { access: 'viewer', current_password: '' })).status).toBe(303);
-      await hosted.app.database.query({ text: `update sessions set authenticated_at = now() - interval '10 min'` });
-      const late = await client.decide(person, { access: 'viewer', current_password: '' });
-      expect([late.status, late.text.includes('/oidc/start?fresh=true')]).toEqual([403, true]);
-    } finally {
-      await hosted.stop();
-    }
+    onTestFinished(() => hosted.stop());
+    const person = await addPerson(hosted.app, 'operator');
+    const client = await OAuthClient.register(hosted.app);
+    expect((await client.decide(person, { access: 'viewer', current_password: '' })).status).toBe(303);
+    await hosted.app.sql(`update sessions set authenticated_at = now() - interval '10 min'`);
+    const late = await client.decide(person, { access: 'viewer', current_password: '' });
+    expect([late.status, late.text.includes('/oidc/start?fresh=true')]).toEqual([403, true]);
   });
 });
 
@@ -303,10 +300,7 @@ describe('access ends', () => {
 
   test('after 30 days without use', async () => {
     const { client, tokens } = await granted();
-    await app.database.query({
-      text: `update api_tokens set expires_at = now() where lookup_id = $1`,
-      values: [tokens.refresh_token.split('_')[1]],
-    });
+    await app.sql(`update api_tokens set expires_at = now() where lookup_id = $1`, tokens.refresh_token.split('_')[1]);
     expect((await client.refresh(tokens.refresh_token)).body.error).toBe('invalid_grant');
   });
 });
@@ -314,29 +308,23 @@ describe('access ends', () => {
 test('pages of CORS_ORIGINS may read what clients ask for', async () => {
   const origin = 'https://inspector.example';
   const open = await startOAuthApp({ CORS_ORIGINS: origin });
-  try {
-    for (const path of ['/oauth/token', '/oauth/register', '/.well-known/oauth-protected-resource/mcp']) {
-      const asked = { origin, 'access-control-request-method': 'POST' };
-      const { status, headers } = await request(open.url + path, 'OPTIONS', undefined, asked);
-      expect([status, headers.get('access-control-allow-origin')]).toEqual([204, origin]);
-    }
-  } finally {
-    await open.stop();
+  onTestFinished(() => open.stop());
+  for (const path of ['/oauth/token', '/oauth/register', '/.well-known/oauth-protected-resource/mcp']) {
+    const asked = { origin, 'access-control-request-method': 'POST' };
+    const { status, headers } = await request(open.url + path, 'OPTIONS', undefined, asked);
+    expect([status, headers.get('access-control-allow-origin')]).toEqual([204, origin]);
   }
 });
 
 test('without OAUTH_ENABLED nothing of it exists', async () => {
   const off = await startTestApp();
-  try {
-    const paths = [
-      '/.well-known/oauth-protected-resource',
-      '/.well-known/oauth-authorization-server',
-      '/oauth/authorize',
-    ];
-    for (const path of paths) expect((await fetch(off.url + path)).status).toBe(404);
-    expect((await fetch(`${off.url}/oauth/token`, { method: 'POST' })).status).toBe(404);
-    expect((await post(off.url, null, list)).headers.get('www-authenticate')).toBe('Bearer');
-  } finally {
-    await off.stop();
-  }
+  onTestFinished(() => off.stop());
+  const paths = [
+    '/.well-known/oauth-protected-resource',
+    '/.well-known/oauth-authorization-server',
+    '/oauth/authorize',
+  ];
+  for (const path of paths) expect((await fetch(off.url + path)).status).toBe(404);
+  expect((await fetch(`${off.url}/oauth/token`, { method: 'POST' })).status).toBe(404);
+  expect((await post(off.url, null, list)).headers.get('www-authenticate')).toBe('Bearer');
 });

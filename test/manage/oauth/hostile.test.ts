@@ -157,10 +157,11 @@ describe('a code', () => {
   test('is valid for 60 seconds', async () => {
     const client = await OAuthClient.register(app);
     const age = (code: string, seconds: number) =>
-      app.database.query({
-        text: 'update api_tokens set expires_at = expires_at - make_interval(secs => $2) where lookup_id = $1',
-        values: [code.split('_')[1], seconds],
-      });
+      app.sql(
+        'update api_tokens set expires_at = expires_at - make_interval(secs => $2) where lookup_id = $1',
+        code.split('_')[1],
+        seconds,
+      );
     const late = await client.code(person, access);
     await age(late, 60);
     expect((await client.exchange(late)).body.error).toBe('invalid_grant');
@@ -205,10 +206,9 @@ test('secrets are stored as hashes', async () => {
   const client = await OAuthClient.register(app);
   const code = await client.code(person, access);
   const { body } = await client.exchange(code);
-  const rows = await app.database.query({
-    text: `select row_to_json(g)::text as text from oauth_grants g union all select row_to_json(t)::text from api_tokens t
-           union all select entry::text from audit_log`,
-  });
+  const rows =
+    await app.sql(`select row_to_json(g)::text as text from oauth_grants g union all select row_to_json(t)::text from api_tokens t
+           union all select entry::text from audit_log`);
   const stored = JSON.stringify(rows);
   for (const text of [code, body.access_token, body.refresh_token])
     expect(stored).not.toContain(text.split('_')[2].slice(0, 43));
@@ -257,29 +257,27 @@ describe('registration', () => {
   test('a flood of many addresses replaces its own clients, and none with a grant', async () => {
     const kept = await OAuthClient.register(app);
     const { refresh_token } = await kept.tokens(person, access);
-    await app.database.query({
-      text: `insert into oauth_clients (id, name, redirect_uris, expires_at)
+    await app.sql(
+      `insert into oauth_clients (id, name, redirect_uris, expires_at)
              select gen_random_uuid(), 'flood', '{https://flood.example/}', now() + interval '1 h' + i * interval '1 s'
              from generate_series(1, $1) i`,
-      values: [CLIENTS_MAX],
-    });
+      CLIENTS_MAX,
+    );
     const client = await OAuthClient.register(app);
     expect((await client.ask(person)).status).toBe(200);
-    const [row] = await app.database.query<{ count: number }>({
-      text: 'select count(*)::int as count from oauth_clients',
-    });
+    const [row] = await app.sql<{ count: number }>('select count(*)::int as count from oauth_clients');
     expect(row!.count).toBe(CLIENTS_MAX);
     expect((await kept.refresh(refresh_token)).status).toBe(200);
-    await app.database.query({ text: `delete from oauth_clients where name = 'flood'` });
+    await app.sql(`delete from oauth_clients where name = 'flood'`);
   });
 
   test('expires after a day without a grant', async () => {
     const client = await OAuthClient.register(app);
-    const [row] = await app.database.query<{ seconds: number }>({
-      text: `update oauth_clients set expires_at = now() where id = $1
+    const [row] = await app.sql<{ seconds: number }>(
+      `update oauth_clients set expires_at = now() where id = $1
              returning extract(epoch from (select c.expires_at from oauth_clients c where c.id = $1) - now())::int as seconds`,
-      values: [client.id],
-    });
+      client.id,
+    );
     expect(row!.seconds).toBeGreaterThan(86_000);
     expect(problemShown(await client.ask(person))).toEqual([422, 'invalid_request']);
   });

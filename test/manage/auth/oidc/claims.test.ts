@@ -40,32 +40,16 @@ test.each([
   expect(identity(claims)!.name).toBe(name);
 });
 
-const verified = { email: 'olga@example.org', email_verified: true };
-const other = { email: 'root@example.org', email_verified: false };
+const [olga, root] = ['olga@example.org', 'root@example.org'];
+const verified = { email: olga, email_verified: true };
+const other = { email: root, email_verified: false };
+const onlyVerified = { email_verified: true };
 test.each([
-  ['the ID token has both', verified, other, 'olga@example.org', true],
-  [
-    'only the ID token has an address, and the userinfo endpoint vouches for its own',
-    { email: 'root@example.org' },
-    verified,
-    'root@example.org',
-    false,
-  ],
-  [
-    'the ID token has no address, but says that one is verified',
-    { email_verified: true },
-    other,
-    'root@example.org',
-    false,
-  ],
-  [
-    'the email of the ID token is not an address',
-    { email: 'olga', email_verified: true },
-    other,
-    'root@example.org',
-    false,
-  ],
-  ['the ID token has neither', {}, verified, 'olga@example.org', true],
+  ['the ID token has both', verified, other, olga, true],
+  ['only the ID token has an address, and the userinfo vouches for its own', { email: root }, verified, root, false],
+  ['the ID token has no address, but says that one is verified', onlyVerified, other, root, false],
+  ['the email of the ID token is not an address', { ...onlyVerified, email: 'olga' }, other, root, false],
+  ['the ID token has neither', {}, verified, olga, true],
 ])('when %s, email and verification come from the same document', (_when, idToken, userInfo, email, emailVerified) => {
   const claims = combinedClaims({ sub: 'olga', ...idToken }, { sub: 'olga', weir_role: 'viewer', ...userInfo });
   expect(identityOf('https://id.example', claims, 'weir_role')).toMatchObject({ email, emailVerified, role: 'viewer' });

@@ -1,5 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { discover, Provider } from '../../../../server/manage/auth/oidc/provider.ts';
 import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { TestProvider } from '../../../helpers/oidc-provider.ts';
 import { type Answer, request } from '../../../helpers/people.ts';
 import { until } from '../../../helpers/wait.ts';
 import { problemShown } from '../../../helpers/web-client.ts';
@@ -125,4 +127,14 @@ test('a client address can start 60 renewals a minute, and no more', async () =>
   const last = await back();
   expect(problemShown(last)).toEqual([429, 'rate_limited']);
   expect(Number(last.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+});
+
+test('requests to the provider are limited to 5 seconds, or to the given time', async () => {
+  const provider = await TestProvider.start({ redirectUris: [CALLBACK], people: {} });
+  onTestFinished(() => provider.stop());
+  const { issuer, clientId, clientSecret } = provider;
+  const parts = { issuer, clientId, clientSecret };
+  expect((await discover(parts)).timeout).toBe(5);
+  const patient = new Provider({ ...parts, requestTimeoutSeconds: 60, onChange: () => {} });
+  expect((await patient.find()).config.timeout).toBe(60);
 });

@@ -118,10 +118,11 @@ describe('a sign-in without a role from the provider', () => {
 
 describe('a user who is not confirmed by the provider', () => {
   const daysAgo = (kim: Member, days: number) =>
-    hosted.app.database.query({
-      text: 'update users set role_until = role_until - make_interval(days => $2) where email = $1',
-      values: [kim.email, days],
-    });
+    hosted.app.sql(
+      'update users set role_until = role_until - make_interval(days => $2) where email = $1',
+      kim.email,
+      days,
+    );
 
   test('for 30 days: the tokens are suspended until the next sign-in', async () => {
     const kim = await member('operator');
@@ -142,11 +143,12 @@ describe('a page in the second half of a session', () => {
   const PAGE = `${PUBLIC_URL}/events?q=%C3%A4`;
   const CALLBACK = `${PUBLIC_URL}/oidc/callback`;
   const left = (kim: Member, minutes: number) =>
-    hosted.app.database.query({
-      text: `update sessions set expires_at = now() + make_interval(mins => $2)
+    hosted.app.sql(
+      `update sessions set expires_at = now() + make_interval(mins => $2)
              from users u where u.id = user_id and u.email = $1`,
-      values: [kim.email, minutes],
-    });
+      kim.email,
+      minutes,
+    );
   const ask = ({ cookie }: Member, headers: Record<string, string>) =>
     request(`${hosted.app.url}/account`, 'GET', undefined, { cookie, ...headers });
 
@@ -208,10 +210,10 @@ describe('a page in the second half of a session', () => {
 
   test('starts a new session, eleven hours after the sign-in', async () => {
     const kim = await member('viewer');
-    await hosted.app.database.query({
-      text: `update sessions set created_at = now() - interval '11 hours' from users u where u.id = user_id and u.email = $1`,
-      values: [kim.email],
-    });
+    await hosted.app.sql(
+      `update sessions set created_at = now() - interval '11 hours' from users u where u.id = user_id and u.email = $1`,
+      kim.email,
+    );
     await hosted.signIn(kim.login, kim.browser);
     expect((await bySession(kim)).status).toBe(401);
     expect((await kim.browser.open(`${PUBLIC_URL}/api/v1/account`)).status).toBe(200);

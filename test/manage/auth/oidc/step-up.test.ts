@@ -26,10 +26,7 @@ const rename = async () =>
 
 /** Moves the sign-ins back in time. */
 const pass = (seconds: number) =>
-  hosted.app.database.query({
-    text: 'update sessions set authenticated_at = authenticated_at - make_interval(secs => $1)',
-    values: [seconds],
-  });
+  hosted.app.sql('update sessions set authenticated_at = authenticated_at - make_interval(secs => $1)', seconds);
 
 /** Through the provider and back, in a browser with a session there. */
 async function visitProvider(query: string): Promise<URL> {

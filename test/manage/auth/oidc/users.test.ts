@@ -27,22 +27,24 @@ function newPerson(claims: Claims): string {
 
 async function userOf(subject: string, { app } = hosted): Promise<UserRow | undefined> {
   const text = 'select id, email, name, role, subject from users where subject = $1';
-  return (await app.database.query<UserRow>({ text, values: [subject] }))[0];
+  return (await app.sql<UserRow>(text, subject))[0];
 }
 
 async function addLocal(email: string, disabled = false): Promise<string> {
   const id = randomUUID();
-  await hosted.app.database.query({
-    text: `insert into users (id, email, role, disabled_at) values ($1, $2, 'viewer', case when $3 then now() end)`,
-    values: [id, email, disabled],
-  });
+  await hosted.app.sql(
+    `insert into users (id, email, role, disabled_at) values ($1, $2, 'viewer', case when $3 then now() end)`,
+    id,
+    email,
+    disabled,
+  );
   return id;
 }
 
 /** Actions on a user in the audit log, oldest first. */
 async function actionsOn(id: string): Promise<string[]> {
   const text = 'select action from audit_log where target_id = $1 order by number';
-  return (await hosted.app.database.query<{ action: string }>({ text, values: [id] })).map(({ action }) => action);
+  return (await hosted.app.sql<{ action: string }>(text, id)).map(({ action }) => action);
 }
 
 /** Status and code of a sign-in; a successful one has no code. */
@@ -161,10 +163,7 @@ describe('the user', () => {
   test('that is disabled is refused, for any response of the provider', async () => {
     const login = newPerson({ email: address(), weir_role: 'administrator' });
     await hosted.signIn(login);
-    await hosted.app.database.query({
-      text: 'update users set disabled_at = now() where subject = $1',
-      values: [login],
-    });
+    await hosted.app.sql('update users set disabled_at = now() where subject = $1', login);
     expect(await outcome(login)).toEqual([403, 'user_disabled']);
   });
 
@@ -257,8 +256,7 @@ describe('a user who signs out', () => {
 test('the user of an email is locked until the sign-in that links it ends', async () => {
   const email = `${randomUUID()}@example.org`;
   const id = await addLocal(email);
-  const unlocked = () =>
-    hosted.app.database.query({ text: 'select id from users where id = $1 for update skip locked', values: [id] });
+  const unlocked = () => hosted.app.sql('select id from users where id = $1 for update skip locked', id);
   await hosted.app.database.transaction(async (query) => {
     expect((await lockUserByEmail(query, email))?.id).toBe(id);
     expect(await unlocked()).toEqual([]);
