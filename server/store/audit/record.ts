@@ -102,7 +102,12 @@ export function recordBuild(database: Database, name: string): Promise<void> {
         limit 1`,
     });
     if (newest?.name === name) return;
-    await record(query, systemActor, { action: 'build.start', target: { kind: 'build', id: null, name } });
+    await record(query, systemActor, {
+      action: 'build.start',
+      target: { kind: 'build', id: null, name },
+      before: newest === undefined ? null : { build: newest.name },
+      after: { build: name },
+    });
   });
 }
 
