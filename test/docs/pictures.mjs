@@ -66,7 +66,7 @@ function fill() {
     }),
   );
   // Enough that the three rejections below are the exception that they are.
-  weir('send', payments.url, '--secret', payments.secret, '--scheme', 'stripe', '--count', '400', ...invoices);
+  weir('send', payments.url, '--secret', payments.secret, '--scheme', 'stripe', '--count', '100', ...invoices);
   // What a sender sends whose secret was rotated on its side only; the summary lists 403.
   const wrong = ['send', payments.url, '--secret', `${payments.secret}x`, '--scheme', 'stripe', invoices[0]];
   for (let count = 0; count < 3; count += 1) spawnWeir(wrong);
@@ -77,11 +77,12 @@ function fill() {
 const DAY = `
   with spans as (
     select step, at from (values (900), (3600)) s (step), lateral generate_series(
-      date_bin('1 hour', now(), '2000-01-01') - interval '24 hours', date_bin('1 hour', now(), '2000-01-01') - interval '1 hour',
+      date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
+      date_bin(step * interval '1 second', now(), '2000-01-01') - step * interval '1 second',
       step * interval '1 second') at
   ), counts as (
     select w.id as webhook_id, step, at,
-      round(step * case w.name when 'github' then 0.02 else 0.05 end
+      round(step * case w.name when 'github' then 0.12 else 0.3 end
         * (0.2 + power(sin(pi() * (extract(epoch from at)::int % 86400 - 7200) / 86400), 4) + 0.15 * random())) as accepted
     from webhooks w, spans
   )
@@ -156,7 +157,7 @@ const ended = once(server, 'exit');
 let browser;
 try {
   await ready();
-  await Promise.all(fill().map((credential) => consume(credential, 6)));
+  await Promise.all(fill().map((credential) => consume(credential, 12)));
   weir('sql', '--write', DAY);
   browser = await chromium.launch({
     executablePath: execFileSync('which', ['chromium-headless-shell'], { encoding: 'utf8' }).trim(),
