@@ -29,7 +29,7 @@ export const options = plan.options;
 export const handleSummary = (data: Data) => summarize(plan, data, new Date());
 
 export function setup() {
-  agent.signIn();
+  agent.check();
   return preflight(plan);
 }
 

@@ -1,5 +1,6 @@
 /** An agent of a virtual user: signs in with the credential of the agent, claims and acknowledges. */
 import http from 'k6/http';
+import { objectionToAgent } from './answers.ts';
 import { apiUrl } from './settings.ts';
 
 /** The fields of a claimed delivery that the script uses. */
@@ -17,15 +18,17 @@ const SESSION_USED_MS = 10 * 60_000;
 export function openAgent(url: string, credential: string) {
   let session = { token: '', endsMs: 0 };
 
-  function post<Answer>(path: string, token: string, body: object): Answer {
-    const { status, body: text } = http.post(apiUrl(url, `agent/${path}`), JSON.stringify(body), {
+  function request<Answer>(method: string, path: string, token: string, body: object | null): Answer {
+    const name = `${method} /api/v1/agent/${path}`;
+    const { status, body: text } = http.request(method, apiUrl(url, `agent/${path}`), body && JSON.stringify(body), {
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` },
       responseType: 'text',
-      tags: { name: `POST /api/v1/agent/${path}` },
+      tags: { name },
     });
-    if (status !== 200) throw new Error(`POST agent/${path} returned ${status || 'no response'}: ${text}`);
+    if (status !== 200) throw new Error(`${name} returned ${status || 'no response'}: ${text}`);
     return JSON.parse(String(text)) as Answer;
   }
+  const post = <Answer>(path: string, token: string, body: object) => request<Answer>('POST', path, token, body);
 
   function token(): string {
     if (session.endsMs < Date.now()) {
@@ -36,8 +39,12 @@ export function openAgent(url: string, credential: string) {
   }
 
   return {
-    /** Throws at once when the credential is wrong. */
-    signIn: token,
+    /** Throws an Error with the reason when the agent cannot be measured. */
+    check: (): void => {
+      const me = request<{ pending: number; paused: boolean; webhooks: { id: string }[] }>('GET', 'me', token(), null);
+      const objection = objectionToAgent(me, url);
+      if (objection !== null) throw new Error(`Nothing was measured: ${objection}`);
+    },
     claim: (max: number): Claimed[] =>
       post<{ deliveries: Claimed[] }>('deliveries/claim', token(), { max, wait_seconds: CLAIM_WAIT_SECONDS })
         .deliveries,

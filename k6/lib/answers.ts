@@ -105,6 +105,20 @@ export function objectionTo(answer: Answer, url: string, perWindow: (seconds: nu
   return `${url} takes ${max} requests in ${seconds} s from one address, and this run sends ${planned}. Run: weir webhook update ID --rate-limit 100000000`;
 }
 
+/** Why a run with the agent of WEIR_CREDENTIAL cannot succeed; null: it can. @param me what Weir says about it @param url of the webhook */
+export function objectionToAgent(
+  { pending, paused, webhooks }: { pending: number; paused: boolean; webhooks: readonly { id: string }[] },
+  url: string,
+): string | null {
+  if (paused) return 'The agent of WEIR_CREDENTIAL is paused. Run: weir agent resume NAME';
+  const another = `Use another one: weir agent add --name k6-2 --webhook ${url.replace(/^.*\//, '')}`;
+  if (!webhooks.some(({ id }) => url.endsWith(`/in/${id}`)))
+    return `The agent of WEIR_CREDENTIAL is not subscribed to the webhook of WEBHOOK_URL. ${another}`;
+  if (pending > 0)
+    return `The agent of WEIR_CREDENTIAL has ${pending} pending deliveries, which would be counted. ${another}`;
+  return null;
+}
+
 function parse(body: unknown): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(String(body));

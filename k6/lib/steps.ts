@@ -78,9 +78,16 @@ function nameOf(value: number): string {
   return `step_${value}`;
 }
 
+interface Metric {
+  /** `time` when its values are milliseconds. */
+  contains?: string;
+  values: Record<string, number>;
+  thresholds?: Record<string, { ok: boolean }>;
+}
+
 /** The fields of k6's summary that are used. */
 export interface Data {
-  metrics: Record<string, { values: Record<string, number>; thresholds?: Record<string, { ok: boolean }> } | undefined>;
+  metrics: Record<string, Metric | undefined>;
   state?: { testRunDurationMs: number };
   /** What `setup` returned; absent when it failed. */
   setup_data?: { build: Record<string, string> };

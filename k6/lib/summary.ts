@@ -25,7 +25,11 @@ export function recordOf(plan: Plan, data: Data, at: Date) {
   const secret = /^WEIR_/;
   const { commit = '', ...build } = data.setup_data?.build ?? {};
   const limits = Object.entries(data.metrics).flatMap(([name, metric]) =>
-    Object.entries(metric!.thresholds ?? {}).map(([limit, { ok }]) => ({ name, limit, ok })),
+    Object.entries(metric!.thresholds ?? {}).map(([limit, { ok }]) => ({
+      name,
+      limit,
+      ok: ok && !isMeasured(data, name) ? null : ok,
+    })),
   );
   const judged = limits.filter(({ limit }) => limit !== NO_LIMIT).sort((a, b) => (a.name < b.name ? -1 : 1));
   const shown = Object.keys(data.metrics).filter(
@@ -58,6 +62,7 @@ function answersOf(data: Data): Record<string, number> {
 
 function textOf(record: ReturnType<typeof recordOf>, earlier: Run[]): string {
   const { scenario, machine, planned, sent, answers, results, goals, steps } = record;
+  const unmeasured = goals.filter(({ met }) => met === null).length;
   const figure = (what: string) => {
     const [, name, stat] = /^(.*): (p\([\d.]+\)|\w+)/.exec(what)!;
     return results[name!]![stat!] ?? '-';
@@ -71,10 +76,22 @@ function textOf(record: ReturnType<typeof recordOf>, earlier: Run[]): string {
         ]
       : []),
     ...Object.entries(answers).map(([answer, count]) => `answered ${answer === '0' ? 'by nothing' : answer}: ${count}`),
-    ...goals.map(({ what, met }) => `${met ? 'met   ' : 'MISSED'}  ${what}   (${figure(what)})`),
+    ...goals.flatMap(({ what, met }) =>
+      met === null ? [] : [`${met ? 'met   ' : 'MISSED'}  ${what}   (${figure(what)})`],
+    ),
+    ...(unmeasured === 0 ? [] : [`${unmeasured} limits were not measured: the run ended before.`]),
     ...(steps === undefined ? [] : ['', tableOf([...earlier, record as unknown as Run])]),
     '',
   ].join('\n');
+}
+
+/** False: the run ended before the first value. k6 says that its limits are kept. A time is never 0. */
+function isMeasured(data: Data, name: string): boolean {
+  const { contains, values } = data.metrics[name]!;
+  const { max, passes = 1, fails = 0 } = values;
+  const [scenario] = /scenario:\w+/.exec(name) ?? [];
+  const ran = scenario === undefined || figuresOf(data, `weir_answers{${scenario}}`).count !== 0;
+  return ran && !(contains === 'time' && max === 0) && passes + fails > 0;
 }
 
 function rounded(figures: Record<string, number | undefined>): Record<string, number> {

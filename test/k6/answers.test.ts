@@ -6,6 +6,7 @@ import {
   type Checks,
   codeOf,
   objectionTo,
+  objectionToAgent,
   outcomeOf,
   refused,
 } from '../../k6/lib/answers.ts';
@@ -113,6 +114,15 @@ describe('the run cannot succeed', () => {
   });
 });
 
+test('a run with an agent that is paused, not subscribed or behind cannot succeed', () => {
+  const me = { pending: 0, paused: false, webhooks: [{ id: 'a' }, { id: 'b' }] };
+  const url = 'http://127.0.0.1:8080/in/b';
+  expect(objectionToAgent(me, url)).toBeNull();
+  expect(objectionToAgent({ ...me, paused: true }, url)).toContain('weir agent resume NAME');
+  expect(objectionToAgent({ ...me, webhooks: [{ id: 'a' }] }, url)).toContain('weir agent add --name k6-2 --webhook b');
+  expect(objectionToAgent({ ...me, pending: 3 }, url)).toContain('3 pending deliveries');
+});
+
 const page = `# HELP weir_connections open TCP connections
 # TYPE weir_connections gauge
 weir_connections 12
@@ -182,6 +192,35 @@ test('the text says what was sent of what was planned, and which limits were mis
       '',
     ].join('\n'),
   );
+});
+
+test('a limit on what was not measured, because the run ended before, is neither met nor missed', () => {
+  const metrics = {
+    ...data.metrics,
+    'http_req_duration{scenario:recovery}': {
+      contains: 'time',
+      values: { 'p(99)': 0, max: 0 },
+      thresholds: { 'p(99)<60': { ok: true } },
+    },
+    'http_req_failed{scenario:recovery}': {
+      values: { rate: 0, passes: 0, fails: 0 },
+      thresholds: { 'rate<0.001': { ok: true } },
+    },
+    'weir_answers{scenario:late}': { values: { count: 0 } },
+    'dropped_iterations{scenario:late}': { values: { count: 0 }, thresholds: { 'count<=9': { ok: true } } },
+    'http_req_failed{scenario:late}': { values: { rate: 1 }, thresholds: { 'rate<0.001': { ok: false } } },
+    weir_unanswered: { values: { rate: 0, passes: 0, fails: 9 }, thresholds: { 'rate<0.001': { ok: true } } },
+    weir_queue_events: { values: { 'p(99)': 0, max: 0 }, thresholds: { 'p(99)<200': { ok: true } } },
+  };
+  const { stdout, stderr } = summarize(planOverload({ ...environment, SUMMARY: 'stdout' }), { metrics }, at);
+  expect(stderr!.split('\n').slice(6, -1)).toEqual([
+    'MISSED  http_req_failed{scenario:late}: rate<0.001   (1)',
+    'met     weir_queue_events: p(99)<200   (0)',
+    'met     weir_unanswered: rate<0.001   (0)',
+    '3 limits were not measured: the run ended before.',
+  ]);
+  const goals: { met: boolean | null }[] = JSON.parse(stdout!).goals;
+  expect(goals.map(({ met }) => met)).toEqual([null, null, false, null, true, true]);
 });
 
 test('the line of JSON has commit, machine, settings and figures, and no secret', () => {
