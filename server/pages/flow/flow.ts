@@ -166,12 +166,11 @@ export function agentLamp(
   issues: readonly Issue[],
   nowMs: number,
 ): Lamp {
-  const { word, tone } = agentState(does, nowMs);
+  const { word, tone, cause } = agentState(does, nowMs);
   const href = `/agents/${id}`;
   // Its pause is a cause of its own, which can be ended here.
   const own = issues.filter(({ subject, kind }) => subject.kind === 'agent' && subject.id === id && kind !== 'paused');
   const causes = own.map(causeOf);
-  const isStopped = word === 'stopped';
   if (does?.paused)
     causes.unshift({
       text: 'The agent is paused: its deliveries wait.',
@@ -179,13 +178,11 @@ export function agentLamp(
       fix: '',
       action: { text: 'Resume', href: `${href}/pause`, role: 'operator', fields: { paused: 'false' } },
     });
-  else if (causes.length === 0 && (tone === 'bad' || tone === 'warn'))
+  else if (causes.length === 0 && cause !== undefined && tone !== '')
     causes.push({
-      text: `The agent is ${word}.`,
-      since: isStopped ? does!.last_seen_at : null,
-      fix: isStopped
-        ? 'Start it; its own log says why it stopped.'
-        : 'The reasons of its failed attempts are with its deliveries.',
+      text: cause[0],
+      since: word === 'stopped' ? does!.last_seen_at : null,
+      fix: cause[1],
       action: { text: 'Open the agent', href, role: 'viewer' },
     });
   const isBad = tone === 'bad' || own.some(({ kind }) => kind === 'pending' || kind === 'undelivered');

@@ -27,17 +27,28 @@ export type Tone = 'good' | 'warn' | 'bad' | '';
 interface State {
   word: string;
   tone: Tone;
+  /** What is wrong as a sentence, and what to do. */
+  cause?: readonly [text: string, fix: string];
 }
+
+const REASONS = 'The reasons of failed attempts are with its deliveries.';
 
 /** How an agent fails; null: it does not. A new dead letter is one of an agent with a failed attempt in the hour. */
 function failureOf(does: Activity, nowMs: number): State | null {
   const newest = attemptsIn(does, FAILING_MS, nowMs);
-  if (newest.failed > 0 && newest.acknowledged === 0) return { word: 'failing', tone: 'bad' };
+  if (newest.failed > 0 && newest.acknowledged === 0)
+    return { word: 'failing', tone: 'bad', cause: ['Every attempt of the last minutes failed.', REASONS] };
   const { acknowledged, failed } = attemptsIn(does, HOUR_MS, nowMs);
   const share = failed / (acknowledged + failed);
+  const percent = `${Math.round(100 * share)} %`;
   if (acknowledged + failed >= ATTEMPTS_MIN && share >= FAILED_SHARE_MIN)
-    return { word: `failing ${Math.round(100 * share)} %`, tone: 'warn' };
-  return failed > 0 && does.dead > 0 ? { word: 'dead letters', tone: 'warn' } : null;
+    return {
+      word: `failing ${percent}`,
+      tone: 'warn',
+      cause: [`${percent} of its attempts in an hour failed.`, REASONS],
+    };
+  if (failed === 0 || does.dead === 0) return null;
+  return { word: 'dead letters', tone: 'warn', cause: ['It has new dead letters.', REASONS] };
 }
 
 /**
@@ -49,8 +60,13 @@ export function agentState(does: Activity | undefined, nowMs: number): State & {
   const late = ageMs(does?.waiting_since) > LATE_MS ? 'bad' : '';
   if (does === undefined) return { word: 'active', tone: '', late };
   if (does.paused) return { word: 'paused', tone: 'warn', late: '' };
-  if (does.last_seen_at === null) return { word: 'never seen', tone: late, late };
-  if (ageMs(does.last_seen_at) > STOPPED_MS)
-    return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', late };
+  if (does.last_seen_at === null) {
+    const cause = ['The agent has never asked for deliveries.', 'Start it with its credential.'] as const;
+    return { word: 'never seen', tone: late, late, cause };
+  }
+  if (ageMs(does.last_seen_at) > STOPPED_MS) {
+    const cause = ['The agent has stopped.', 'Start it; its own log says why it stopped.'] as const;
+    return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', late, cause };
+  }
   return { ...(failureOf(does, nowMs) ?? { word: does.working ? 'working' : 'idle', tone: 'good' }), late };
 }

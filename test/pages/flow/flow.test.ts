@@ -150,7 +150,17 @@ test.each([
     return { at: ago(seconds), acknowledged, failed };
   });
   const does = { ...activity, working: true, last_seen_at: ago(60), waiting_since: null, quarters };
-  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone });
+  const state = agentState(does, NOW_MS);
+  expect(state).toMatchObject({ word, tone });
+  const [text] = state.cause ?? [''];
+  const percent = /\d+ %/.exec(word)?.[0];
+  expect(text).toBe(
+    word === 'failing'
+      ? 'Every attempt of the last minutes failed.'
+      : percent === undefined
+        ? ''
+        : `${percent} of its attempts in an hour failed.`,
+  );
 });
 
 test.each([
