@@ -16,8 +16,11 @@ interface BodySize {
   chunked: boolean;
 }
 
-/** After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed. */
-const DISCARD_BYTES_MAX = 1_048_576;
+/**
+ * After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed, and a client that is still
+ * sending may not see the answer. Above the default cap, so that the sender of a body just over it sees the 413.
+ */
+const DISCARD_BYTES_MAX = 2_097_152;
 const NO_CHUNKS: readonly Uint8Array[] = [];
 
 /** The memory that holds bodies. One per process. */

@@ -49,6 +49,17 @@ test.each([
   client.destroy();
 });
 
+test('a body just over the cap is answered before it arrives, and its connection stays usable', async () => {
+  const client = await RawClient.connect(app.port);
+  const { path } = await app.addWebhook();
+  await client.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n`);
+  expect((await client.answer())!.status).toBe(413);
+  await client.send(Buffer.alloc(1_048_577, 'x'));
+  await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  expect((await client.answer())!.body.toString()).toBe('{"status":"ok"}');
+  client.destroy();
+});
+
 describe('another method of a known path', () => {
   test.each([
     ['POST', '/healthz', 'GET, HEAD'],
