@@ -35,12 +35,18 @@ export function compatibleFrom(text: string): number | null {
   return version === undefined ? null : Number(version);
 }
 
-/** Versions and names of all migrations in this release, oldest first. */
-export function migrationFiles(): { version: number; name: string }[] {
-  return readdirSync(builtFile(MIGRATIONS))
+export interface Migration {
+  version: number;
+  name: string;
+  path: string;
+}
+
+/** All migrations in this release, oldest first. */
+export function migrationFiles(folder = builtFile(MIGRATIONS)): Migration[] {
+  return readdirSync(folder)
     .filter((name) => name.endsWith('.sql'))
     .sort()
-    .map((name) => ({ version: Number.parseInt(name, 10), name }));
+    .map((name) => ({ version: Number.parseInt(name, 10), name, path: join(folder, name) }));
 }
 
 export interface MigrateOptions {
@@ -51,6 +57,8 @@ export interface MigrateOptions {
   /** Called after each attempt that timed out while it waited for a lock. @param waitsFor what it waited for */
   onBlocked?: (waitsFor: string) => void;
   lockTries?: typeof LOCK_TRIES;
+  /** By default those of this release. */
+  files?: readonly Migration[] | undefined;
 }
 
 /**
@@ -75,7 +83,7 @@ export async function migrate(database: Database, options: MigrateOptions = {}):
 
 function tryToMigrate(
   database: Database,
-  { onBegun, stopping }: MigrateOptions,
+  { onBegun, stopping, files = migrationFiles() }: MigrateOptions,
   waitMs: number,
   blocker: { found: string },
 ): Promise<string[]> {
@@ -88,11 +96,13 @@ function tryToMigrate(
       blocker.found = (await readBlocker(database, pid).catch(() => null)) ?? blocker.found;
     };
     const watching = setInterval(watch, waitMs / 4);
-    return cancellable(database, pid, stopping, () => migrateIn(query, waitMs)).finally(() => clearInterval(watching));
+    return cancellable(database, pid, stopping, () => migrateIn(query, files, waitMs)).finally(() =>
+      clearInterval(watching),
+    );
   });
 }
 
-async function migrateIn(query: Query, lockWaitMs: number): Promise<string[]> {
+async function migrateIn(query: Query, files: readonly Migration[], lockWaitMs: number): Promise<string[]> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema], timeoutMs: TIMEOUT_MS });
   await query({ text: `set local lock_timeout = ${lockWaitMs}` });
   await query({
@@ -100,12 +110,11 @@ async function migrateIn(query: Query, lockWaitMs: number): Promise<string[]> {
       version integer primary key, name text not null, applied_at timestamptz not null default now(), compatible_from integer)`,
   });
   const applied = await appliedVersions({ query });
-  const files = migrationFiles();
   const problem = versionProblem(applied, 'the database', files);
   if (problem !== null) throw problem;
   const pending = files.filter((file) => !applied.has(file.version));
-  for (const { version, name } of pending) {
-    const text = readFileSync(join(builtFile(MIGRATIONS), name), 'utf8');
+  for (const { version, name, path } of pending) {
+    const text = readFileSync(path, 'utf8');
     await query({ text, timeoutMs: TIMEOUT_MS });
     await query({
       text: 'insert into schema_migrations (version, name, compatible_from) values ($1, $2, $3)',
@@ -155,15 +164,15 @@ export async function appliedVersions({ query }: Queries): Promise<Applied> {
 export function versionProblem(
   applied: Applied,
   subject = 'the database',
-  files = migrationFiles(),
+  files: readonly Migration[] = migrationFiles(),
 ): OperatorError | null {
   const newest = newestOf(applied);
   const own = files.at(-1)!.version;
   const finding = `${subject} is at schema version ${newest}`;
-  if (applied.size > 0 && !applied.has(1))
+  if (applied.size > 0 && !applied.has(files[0]!.version))
     return new OperatorError(
-      `${finding} of before 1.0, which this release does not upgrade`,
-      `first run ${weirCommand()} migrate of commit cb507bdb`,
+      `${finding}, of a commit that this release does not upgrade`,
+      `first run ${weirCommand()} migrate of commit 5b26549c`,
     );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));
@@ -179,7 +188,10 @@ export function versionProblem(
  * Returns the names of migrations that are not applied; all of them if the database was never migrated.
  * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
  */
-export async function pendingMigrations(database: Queries, files = migrationFiles()): Promise<string[]> {
+export async function pendingMigrations(
+  database: Queries,
+  files: readonly Migration[] = migrationFiles(),
+): Promise<string[]> {
   const applied = await appliedVersions(database);
   return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
 }

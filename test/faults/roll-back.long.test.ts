@@ -1,19 +1,17 @@
-/** Two machines with one Postgres change from a build with the first two migrations to today's build, and back, under load. */
-import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
+/** Two machines with one Postgres change from today's build to one with another migration, and back, under load. */
+import { chmod, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrationFiles } from '../../server/store/migrate.ts';
 import { signIn, TestAgent } from '../helpers/agents.ts';
+import { installNextRelease, nextMigration } from '../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
-
-const EARLIER = 'ede51669372e2a07ff9f05e446c85610e66d9ee2';
 
 const LANES = 8;
 const PACE_MS = 20;
@@ -23,34 +21,13 @@ const REPEATED = 503;
 const KEY_HEADER = 'x-key';
 
 const root = resolve(import.meta.dirname, '../..');
-const git = (...words: string[]) =>
-  execFileSync('git', ['-C', root, ...words], { stdio: ['ignore', 'pipe', 'ignore'], maxBuffer: 256 * 1024 ** 2 });
 
-const hasEarlier = (() => {
-  try {
-    git('cat-file', '-e', `${EARLIER}^{commit}`);
-    return true;
-  } catch {
-    return false;
-  }
-})();
-if (!hasEarlier)
-  console.warn(`The test of roll-backs is skipped: this directory is not a clone with commit ${EARLIER.slice(0, 7)}.`);
-
-/** The sources of the earlier release, built with the packages of this one. */
-async function buildEarlier(directory: string): Promise<void> {
-  await mkdir(directory);
-  execFileSync('tar', ['-x', '-C', directory], { input: git('archive', EARLIER) });
-  await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
-  execFileSync(process.execPath, ['server/operate/setup/build.mjs'], { cwd: directory, stdio: 'pipe' });
-}
-
-describe.skipIf(!hasEarlier)('two machines', () => {
-  /** `earlier` and `today`, and the link `current` of each machine to one of them. */
+describe('two machines', () => {
+  /** `today` and `next`, and the link `current` of each machine to one of them. */
   let directory: string;
   let database: FreshDatabase;
 
-  type Release = 'earlier' | 'today';
+  type Release = 'today' | 'next';
 
   /** A machine: its Weir stays at one port and DATA_DIR, and runs the release of its link. */
   class Machine {
@@ -62,9 +39,9 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     }
 
     async use(release: Release): Promise<void> {
-      const [next, current] = ['next', 'current'].map((word) => join(directory, `${this.name}-${word}`));
-      await symlink(release, next!);
-      await rename(next!, current!);
+      const [link, current] = ['link', 'current'].map((word) => join(directory, `${this.name}-${word}`));
+      await symlink(release, link!);
+      await rename(link!, current!);
     }
 
     /** Stops Weir when it runs, and starts it. */
@@ -101,10 +78,10 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     directory = await mkdtemp(join(tmpdir(), 'weir-r-'));
     // The processes may run as another user.
     await chmod(directory, 0o711);
-    await buildEarlier(join(directory, 'earlier'));
+    await installNextRelease(join(directory, 'next'));
     await symlink(root, join(directory, 'today'));
     database = await emptyDatabase();
-    for (const machine of machines) await machine.start('earlier');
+    for (const machine of machines) await machine.start('today');
   });
   afterAll(async () => {
     for (const { weir } of machines) await weir?.stop();
@@ -117,11 +94,9 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     return (await database.database.query<{ name: string }>({ text }))[0]!.name;
   };
 
-  /** By the command of the earlier release, which knows the columns of its schema. */
   async function add<Made>(...words: string[]): Promise<Made> {
     const settings = { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: 1, DATA_DIR: one.weir.dataDir };
-    const entry = join(directory, 'earlier/dist/server/cli/weir.js');
-    const command = spawnWeir(settings, { command: [...words, '--json'], entry });
+    const command = spawnWeir(settings, { command: [...words, '--json'] });
     if ((await command.ended) !== 0) throw new Error(command.stderr());
     return JSON.parse(command.lines.join('\n')) as Made;
   }
@@ -133,8 +108,8 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     return { id, path: `/in/${id}`, secret };
   }
 
-  test('upgrade one after the other: the earlier build continues to serve and starts again, and every request is delivered once', async () => {
-    expect(await newestMigration()).toBe('0002_due_deliveries.sql');
+  test('upgrade and roll back one after the other: the earlier build continues to serve and starts again, and every request is delivered once', async () => {
+    expect(await newestMigration()).toBe(migrationFiles().at(-1)!.name);
     const webhook = await addWebhook();
     const url = `http://127.0.0.1:${one.weir.port}`;
     const given = ['agent', 'add', '--name', 'shipping', '--webhook', webhook.id];
@@ -147,8 +122,8 @@ describe.skipIf(!hasEarlier)('two machines', () => {
       await consumer.settleMore(200);
     };
     await more();
-    await one.start('today');
-    expect(await newestMigration()).toBe(migrationFiles().at(-1)!.name);
+    await one.start('next');
+    expect(await newestMigration()).toBe(nextMigration);
     await more();
     // The machine of the earlier build continues to serve.
     const { port } = two.weir;
@@ -156,9 +131,11 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     const beside = await fetch(`http://127.0.0.1:${port}${webhook.path}`, request);
     expect(beside.status).toBe(202);
     traffic.accepted.set(((await beside.json()) as { id: string }).id, '{}');
-    await two.start('earlier');
-    await more();
     await two.start('today');
+    await more();
+    await two.start('next');
+    await more();
+    for (const machine of machines) await machine.start('today');
     await more();
     await traffic.stop();
     expect(traffic.unexpected).toEqual([]);

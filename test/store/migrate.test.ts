@@ -5,7 +5,7 @@ import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { openDatabase } from '../../server/store/connect/pool.ts';
 import { appliedVersions, compatibleFrom, migrate, migrationFiles } from '../../server/store/migrate.ts';
 import { startTestApp } from '../helpers/app.ts';
-import { earlierDatabase } from '../helpers/earlier.ts';
+import { nextMigration, nextMigrations, recordEarlierVersions } from '../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -49,6 +49,43 @@ describe('a schema of a newer release', () => {
   });
 });
 
+describe('a schema of an earlier commit', () => {
+  let fresh: FreshDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase();
+    await recordEarlierVersions(fresh.database);
+  });
+  afterEach(() => fresh.drop());
+
+  test('is adopted when it has the migrations that are in the first file', async () => {
+    expect(await migrate(fresh.database)).toEqual([]);
+    const app = await startTestApp({}, fresh);
+    try {
+      const webhook = await app.addWebhook({ secret: null });
+      expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
+      expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
+      expect(await migrate(fresh.database, { files: await nextMigrations() })).toEqual([nextMigration]);
+      expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
+    } finally {
+      await app.stop();
+    }
+  });
+
+  test.each([
+    ['lacks one of them', 'delete from schema_migrations where version = 13', 12],
+    [
+      'is of before 1.0',
+      'delete from schema_migrations where version < 13; update schema_migrations set version = 58',
+      58,
+    ],
+  ])('is refused with the commit to go through when it %s', async (_, text, version) => {
+    await fresh.database.query({ text });
+    await expect(migrate(fresh.database)).rejects.toThrow(
+      `the database is at schema version ${version}, of a commit that this release does not upgrade; first run npx --no weir migrate of commit 5b26549c`,
+    );
+  });
+});
+
 test('every migration states from which version on releases can serve its schema', () => {
   const silent = migrationFiles().filter(({ version, name }) => {
     const text = readFileSync(new URL(`../../server/store/migrations/${name}`, import.meta.url), 'utf8');
@@ -81,18 +118,20 @@ test('a migration that waits for another is cancelled when Weir ends, and applie
 });
 
 test('a migration that waits for a backup lets others pass, names the backup, and is applied after it', async () => {
-  const fresh = await earlierDatabase();
+  const fresh = await freshDatabase();
   const database = openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' });
   const backup = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'a backup' });
   onTestFinished(async () => {
     await Promise.all([database.close(), backup.close()]);
     await fresh.drop();
   });
+  const files = await nextMigrations();
   const blocked: string[] = [];
   let outcome: Promise<string[]> | undefined;
   await backup.transaction(async (query) => {
     await query({ text: 'lock table webhooks, agents in access share mode' });
     outcome = migrate(database, {
+      files,
       lockTries: { waitMs: 1_000, pauseMs: 100 },
       onBlocked: (waitsFor) => blocked.push(waitsFor),
     });
@@ -101,8 +140,8 @@ test('a migration that waits for a backup lets others pass, names the backup, an
     expect(blocked.at(-1)).toMatch(/^the lock of (webhooks|agents), held by session \d+ \(a backup\) since \d{4}-/);
     // As ingest does. It would wait behind a migration that does not give up.
     await database.transaction((other) => other({ text: 'lock table webhooks, events in row exclusive mode' }));
-    expect((await appliedVersions(database)).has(own)).toBe(false);
+    expect((await appliedVersions(database)).has(own + 1)).toBe(false);
   });
-  expect((await outcome)!.at(-1)).toBe(migrationFiles().at(-1)!.name);
-  expect((await appliedVersions(database)).has(own)).toBe(true);
+  expect(await outcome).toEqual([nextMigration]);
+  expect((await appliedVersions(database)).has(own + 1)).toBe(true);
 });

@@ -1,17 +1,11 @@
 /** The objects of the schema. */
 import { expect, onTestFinished, test } from 'vitest';
 import { migrate } from '../../server/store/migrate.ts';
-import { earlierDatabase } from '../helpers/earlier.ts';
-import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
-
-async function of(made: Promise<FreshDatabase>): Promise<FreshDatabase> {
-  const fresh = await made;
-  onTestFinished(() => fresh.drop());
-  return fresh;
-}
+import { emptyDatabase } from '../helpers/postgres.ts';
 
 test('every table, column, index, function, trigger and domain has a comment', async () => {
-  const fresh = await of(emptyDatabase());
+  const fresh = await emptyDatabase();
+  onTestFinished(() => fresh.drop());
   await migrate(fresh.database);
   const rows = await fresh.database.query<{ object: string }>({
     text: `
@@ -34,12 +28,4 @@ test('every table, column, index, function, trigger and domain has a comment', a
       where not exists (select from pg_description d where d.classoid = class and d.objoid = oid and d.objsubid = part)`,
   });
   expect(rows.map(({ object }) => object)).toEqual([]);
-});
-
-test('a database of before 1.0 is refused with the commit to go through', async () => {
-  const { database } = await of(earlierDatabase());
-  await database.query({ text: 'update schema_migrations set version = 58' });
-  await expect(migrate(database)).rejects.toThrow(
-    'the database is at schema version 58 of before 1.0, which this release does not upgrade; first run npx --no weir migrate of commit cb507bdb',
-  );
 });

@@ -3,7 +3,7 @@ import { probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../connect/conninfo.ts';
 import type { Database, Query } from '../connect/pool.ts';
 import { DatabaseUnavailable, isOutage, oneLine, sqlStateKind } from '../connect/unavailable.ts';
-import { type MigrateOptions, migrate, pendingMigrations } from '../migrate.ts';
+import { type MigrateOptions, type Migration, migrate, pendingMigrations } from '../migrate.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells/cells.ts';
 import { onNode, prepareNode } from '../queries/cells/citus.ts';
 import type { CellAddress } from './address.ts';
@@ -18,6 +18,8 @@ export interface CellParts {
   open: (conninfo: string) => Database;
   /** A cell is in trouble (see Cell.trouble), or (null) no more. */
   onTrouble?: (cell: Cell, reason: string | null) => void;
+  /** By default those of this release. */
+  files?: readonly Migration[] | undefined;
 }
 
 /** Home, another Postgres server, or a schema of home's Citus cluster. */
@@ -30,6 +32,7 @@ export class Cell extends CellTrouble implements CellDatabase {
   readonly tables: Database;
   readonly #pool: Database;
   readonly #self: CellSelf | null;
+  readonly #files: readonly Migration[] | undefined;
   #row: CellRow | null = null;
   #probing: Promise<void> | null = null;
   /** The highest mark that was seen in the cell or at home. */
@@ -43,7 +46,7 @@ export class Cell extends CellTrouble implements CellDatabase {
     number: number,
     address: CellAddress,
     self: CellSelf | null,
-    { open, onTrouble = () => {} }: Pick<CellParts, 'open' | 'onTrouble'>,
+    { open, onTrouble = () => {}, files }: Omit<CellParts, 'keys'>,
   ) {
     super((reason) => onTrouble(this, reason));
     const { kind, conninfo, tables, node } = address;
@@ -54,6 +57,7 @@ export class Cell extends CellTrouble implements CellDatabase {
     this.address = address;
     this.#pool = pool;
     this.#self = self;
+    this.#files = files;
     this.database =
       number === 0
         ? pool
@@ -124,7 +128,7 @@ export class Cell extends CellTrouble implements CellDatabase {
       const found = await readSelf(this.#pool, CHECK_TIMEOUT_MS);
       const reason = this.#whyNotThisCell(found);
       if (reason === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
-        this.#isCurrent = (await pendingMigrations(this.#pool)).length === 0;
+        this.#isCurrent = (await pendingMigrations(this.#pool, this.#files)).length === 0;
       this.setAway(
         reason ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
       );
@@ -139,7 +143,7 @@ export class Cell extends CellTrouble implements CellDatabase {
 
   /** Migrates its schema to this release, and uses it. Returns the names of the applied migrations. Rejects when it does not answer. */
   async migrate(options?: MigrateOptions): Promise<string[]> {
-    const applied = await migrate(this.#pool, options);
+    const applied = await migrate(this.#pool, { files: this.#files, ...options });
     await this.check();
     return applied;
   }

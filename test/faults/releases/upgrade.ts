@@ -205,10 +205,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
 
     test('with a migration is refused before weir migrate', async () => {
       await releases.two.replace('server/store/migrate.ts', (built) =>
-        built.replace(
-          'return readdirSync(builtFile(MIGRATIONS))',
-          "return [...readdirSync(builtFile(MIGRATIONS)), '9999_later.sql']",
-        ),
+        built.replace('return readdirSync(folder)', "return [...readdirSync(folder), '9999_later.sql']"),
       );
       expect(await chain.restart()).toMatchObject({
         event: 'restart_failed',

@@ -10,10 +10,9 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'v
 import { readArchive } from '../../../server/operate/backup/archive-file.ts';
 import { appendRecord, compareContents, readContents } from '../../../server/operate/backup/record.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
-import { migrate, migrationFiles } from '../../../server/store/migrate.ts';
 import { deriveKey } from '../../../server/store/secrets/seal.ts';
 import { type CommandResult, expectRefused, weirOn, weirOnWith } from '../../helpers/command.ts';
-import { earlierDatabase } from '../../helpers/earlier.ts';
+import { installNextRelease, nextMigration } from '../../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { PATIENCE_MS, until } from '../../helpers/wait.ts';
@@ -178,28 +177,28 @@ test('a restored row that differs is reported', async () => {
   );
 });
 
-/** A backup of an earlier schema version, and its database. */
-async function backUpOld(name: string): Promise<{ old: FreshDatabase; path: string }> {
-  const old = await earlierDatabase();
-  onTestFinished(() => old.drop());
-  const path = join(directory, name);
-  expect((await weirOn(old.conninfo, 'backup', path)).code).toBe(0);
-  return { old, path };
+/** Restores a backup of this release by the next one. */
+async function restoreByNext(): Promise<CommandResult> {
+  const { entry, remove } = await installNextRelease();
+  onTestFinished(remove);
+  const restoring = spawnWeir(
+    { DATABASE_URL: source.conninfo, SECRETS_KEY: someKey, DATA_DIR: directory },
+    { command: ['restore', file, '--into', target.conninfo, '--json'], entry },
+  );
+  const code = (await restoring.ended) as number;
+  return { code, out: restoring.lines.join('\n'), err: restoring.stderr() };
 }
 
 test('an older backup is migrated, without a migration of its source; a newer one is refused', async () => {
-  const { old, path } = await backUpOld('old.dump');
-  const migrated = documentOf(await restoreInto(target, path, '--json'));
-  expect(migrated).toMatchObject({
-    differences: [],
-    migrated: migrationFiles()
-      .slice(1)
-      .map(({ name }) => name),
-  });
+  expect(documentOf(await restoreByNext())).toMatchObject({ differences: [], migrated: [nextMigration] });
+  const text = 'select count(*)::int from schema_migrations where name = $1';
+  expect(await source.database.query({ text, values: [nextMigration] })).toEqual([{ count: 0 }]);
 
-  await migrate(old.database);
-  await old.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'future.sql')` });
-  expect((await weirOn(old.conninfo, 'backup', path, '--overwrite')).code).toBe(0);
+  const path = join(directory, 'newer.dump');
+  const newer = await freshDatabase();
+  onTestFinished(() => newer.drop());
+  await newer.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'future.sql')` });
+  expect((await weirOn(newer.conninfo, 'backup', path)).code).toBe(0);
   const second = await emptyDatabase();
   onTestFinished(() => second.drop());
   await expectRefused(restoreInto(second, path), 'the backup is at schema version 9999, newer than this release');
@@ -221,7 +220,6 @@ async function forgedBackup(name: string, key: Buffer | null): Promise<string> {
 const previousKey = Buffer.alloc(32, 9).toString('base64');
 
 test('a restore says what the migration of an older backup waits for', async () => {
-  const { path } = await backUpOld('blocked.dump');
   const waiting = async (type: string) =>
     (
       await source.database.query({
@@ -235,11 +233,11 @@ test('a restore says what the migration of an older backup waits for', async () 
   await target.database.transaction(async (query) => {
     // The lock passes to the load, and from there back to this session, ahead of the migration.
     await query({ text: 'select pg_advisory_lock($1)', values: schema });
-    restoring = restoreInto(target, path, '--json');
+    restoring = restoreByNext();
     await until(() => waiting('advisory'));
     await query({ text: 'select pg_advisory_unlock($1)', values: schema });
     await query({ text: 'select pg_advisory_lock($1)', values: schema, timeoutMs: PATIENCE_MS });
-    await query({ text: 'lock table agents in access share mode' });
+    await query({ text: 'lock table webhooks in access share mode' });
     await query({ text: 'select pg_advisory_unlock($1)', values: schema });
     await until(() => waiting('relation'));
     await until(async () => !(await waiting('relation')));
@@ -247,7 +245,7 @@ test('a restore says what the migration of an older backup waits for', async () 
   const result = (await restoring)!;
   expect([result.code, documentOf(result).differences]).toEqual([0, []]);
   expect(result.err).toMatch(
-    /^weir: the migration waits for the lock of agents, held by session \d+ .*; it is tried again$/m,
+    /^weir: the migration waits for the lock of webhooks, held by session \d+ .*; it is tried again$/m,
   );
 });
 

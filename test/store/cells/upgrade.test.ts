@@ -1,36 +1,29 @@
 /** A cell whose schema is of an earlier release, and a change of cells that a process could not read at first. */
-import { expect, onTestFinished, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
 import { loggedMigrations, runCells } from '../../../server/operate/primary/work.ts';
 import { Cells, migrateCells } from '../../../server/store/cells/cells.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
+import type { Migration } from '../../../server/store/migrate.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { startCellApp } from '../../helpers/cells.ts';
+import {
+  installNextRelease,
+  nextMigration,
+  nextMigrations,
+  recordEarlierVersions,
+  takeBack,
+} from '../../helpers/next-release.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
-
-/** A migration that can be taken back. */
-const MIGRATION = '0002_due_deliveries.sql';
-const INDEXES = ['deliveries_due', 'replay_targets_filtered', 'subscriptions_filtered'];
+import { spawnWeir } from '../../helpers/weir.ts';
 
 const app = shared(() => startCellApp(1));
-
-async function indexes(): Promise<string[]> {
-  const text = 'select indexname as name from pg_indexes where indexname = any ($1) order by 1';
-  const rows = await app.cells[0]!.database.query<{ name: string }>({ text, values: [`{${INDEXES.join(',')}}`] });
-  return rows.map(({ name }) => name);
-}
-
-/** Takes MIGRATION back. */
-async function makeEarlier(): Promise<void> {
-  const { database } = app.cells[0]!;
-  expect(await indexes()).toEqual(INDEXES);
-  for (const index of INDEXES) await database.query({ text: `drop index ${index}` });
-  await database.query({ text: 'create index deliveries_live_of_agent on deliveries_live (agent_id)' });
-  await database.query({ text: 'delete from schema_migrations where name = $1', values: [MIGRATION] });
-}
+afterEach(async () => {
+  for (const { database } of [app, app.cells[0]!]) await takeBack(database);
+});
 
 test('what a primary of an earlier release copied without a column is copied again by the next primary that starts', async () => {
   const agent = await app.agentOf([await app.webhookIn(1)]);
@@ -48,26 +41,39 @@ test('what a primary of an earlier release copied without a column is copied aga
 });
 
 test('weir migrate migrates the cells', async () => {
-  await makeEarlier();
+  const { entry, remove } = await installNextRelease();
+  onTestFinished(remove);
   const cell = { number: 1, name: app.cells[0]!.name, away: null };
-  expect(await app.json('migrate')).toEqual({ applied: [], cells: [{ ...cell, applied: [MIGRATION] }] });
-  expect((await app.weir('migrate')).out).toContain(`Cell 1 (${cell.name}): up to date.`);
+  const run = async (...more: string[]) => {
+    const { DATA_DIR, SECRETS_KEY } = app.settings;
+    const environment = { DATABASE_URL: app.conninfo, DATA_DIR, SECRETS_KEY: SECRETS_KEY! };
+    const command = spawnWeir(environment, { command: ['migrate', ...more], entry });
+    expect([await command.ended, command.stderr()]).toEqual([0, '']);
+    return command.lines.join('\n');
+  };
+  const applied = [nextMigration];
+  expect(JSON.parse(await run('--json'))).toEqual({ applied, cells: [{ ...cell, applied }] });
+  expect(await run()).toContain(`Cell 1 (${cell.name}): up to date.`);
 });
 
 /**
  * The cells as a primary reads them.
  * @param over the database of home to use
+ * @param files migrations of its release
  */
-async function readCells(over = (home: Database) => home) {
+async function readCells(over = (home: Database) => home, files?: Migration[]) {
   const home = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-primary', onError: () => {} });
   const keys = derivedKeys(loadSecretsKeys(app.settings), 'cells');
-  const cells = new Cells({ home: over(home), conninfo: app.conninfo, keys, open: openCell });
+  const cells = new Cells({ home: over(home), conninfo: app.conninfo, keys, open: openCell, files });
   onTestFinished(() => cells.close().then(() => home.close()));
   await cells.load();
   const cell = cells.numbered(1);
   await cell.check();
   return { cells, cell };
 }
+
+/** The cells as a primary of the next release reads them. */
+const readByNext = async () => readCells((home) => home, await nextMigrations());
 
 const never = new AbortController().signal;
 
@@ -77,9 +83,15 @@ function collect(): { log: Log; logged: unknown[] } {
   return { log: ((...line: unknown[]) => logged.push(line)) as unknown as Log, logged };
 }
 
+test('a cell of the commit before the one schema is used as it is', async () => {
+  const { database } = app.cells[0]!;
+  await recordEarlierVersions(database);
+  const { cell } = await readCells();
+  expect([cell.outdated, cell.away, await cell.migrate()]).toEqual([false, null, []]);
+});
+
 test('a cell of an earlier release is not used before it is migrated', async () => {
-  await makeEarlier();
-  const { cells, cell } = await readCells();
+  const { cells, cell } = await readByNext();
   expect([cell.outdated, cell.away]).toEqual([
     true,
     'its schema is of an earlier release, and is about to be migrated',
@@ -88,17 +100,17 @@ test('a cell of an earlier release is not used before it is migrated', async () 
 
   const { log, logged } = collect();
   await migrateCells(cells, loggedMigrations(log, true, never));
-  expect(logged).toEqual([['migrated', { migration: MIGRATION, cell: 1 }]]);
-  expect([cell.outdated, cell.away, await indexes()]).toEqual([false, null, INDEXES]);
+  expect(logged).toEqual([['migrated', { migration: nextMigration, cell: 1 }]]);
+  expect([cell.outdated, cell.away]).toEqual([false, null]);
+  await cell.database.query({ text: 'select next from webhooks' });
 });
 
 test('a migration of a cell that waits for a lock is logged with its holder, and ended by the end of Weir', async () => {
-  await makeEarlier();
-  const { cells, cell } = await readCells();
+  const { cells, cell } = await readByNext();
   const { log, logged } = collect();
   const stopping = new AbortController();
   await app.cells[0]!.database.transaction(async (query) => {
-    await query({ text: 'lock table subscriptions in access exclusive mode' });
+    await query({ text: 'lock table webhooks in access exclusive mode' });
     const migrating = migrateCells(cells, loggedMigrations(log, true, stopping.signal));
     await until(() => logged.length > 0);
     stopping.abort();
@@ -106,7 +118,7 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
     // A start does not wait at all.
     await migrateCells(cells, loggedMigrations(log, false, never));
   });
-  const waits_for = expect.stringMatching(/^the lock of subscriptions, held by session \d+/);
+  const waits_for = expect.stringMatching(/^the lock of webhooks, held by session \d+/);
   const line = ['migration_blocked', { waits_for, cell: 1 }];
   expect(logged).toEqual([line, line]);
   expect(cell.outdated).toBe(true);

@@ -94,6 +94,8 @@ create index webhooks_newest on webhooks (created_at, id) where deleted_at is nu
 comment on index webhooks_newest is 'For the list, and for the webhooks that a process reads when it starts.';
 create index webhooks_expecting on webhooks (id) where expect_every_seconds is not null and deleted_at is null;
 comment on index webhooks_expecting is 'For the webhooks that are overdue, which every page with conditions looks for. Most webhooks expect nothing and are not in it.';
+create index webhooks_deleted on webhooks (id) where deleted_at is not null;
+comment on index webhooks_deleted is 'For the number of webhooks of an agent.';
 
 create table webhook_secrets (
   webhook_id uuid not null references webhooks (id) on delete cascade,
@@ -116,6 +118,38 @@ comment on column webhook_secrets.created_at is 'Time of creation.';
 comment on column webhook_secrets.id is 'Stays with the secret when a rotation moves it to the other slot, so that its uses are counted on.';
 comment on column webhook_secrets.uses is 'Requests that it verified, written every few seconds for all secrets together. Shows whether a previous secret is still needed.';
 comment on column webhook_secrets.last_used_at is 'When it last verified a request, as exact as uses; null: never.';
+
+-- One narrow row for each webhook: written behind in one update that needs no index, and read without the history.
+create table webhook_state (
+  webhook_id uuid primary key,
+  last_event_at timestamptz,
+  events bigint not null default 0,
+  bytes bigint not null default 0,
+  kept_from timestamptz not null default '-infinity',
+  hour integer not null default 0,
+  hours bit(168) not null default 0::bit(168),
+  recent float8 not null default 0,
+  secret_id uuid,
+  uses bigint not null default 0,
+  used_at timestamptz,
+  previous_uses bigint not null default 0,
+  previous_used_at timestamptz
+) with (fillfactor = 60);
+comment on table webhook_state is
+  'What requests change of a webhook, written behind with the history. Without a row: no request yet. The free space of the pages lets the updates keep their place.';
+comment on column webhook_state.webhook_id is 'The webhook.';
+comment on column webhook_state.last_event_at is 'When the last event was received; null: webhooks.last_event_at holds.';
+comment on column webhook_state.events is 'Stored events, by the hours of the history from kept_from on.';
+comment on column webhook_state.bytes is 'Bytes of their bodies.';
+comment on column webhook_state.kept_from is 'First hour that events and bytes count. Earlier ones were removed by retention.';
+comment on column webhook_state.hour is 'Hour of hours and recent: hours since 1970.';
+comment on column webhook_state.hours is 'Hours with events in the seven days until hour; the last bit is hour.';
+comment on column webhook_state.recent is 'Events until hour, those of 12 hours before counted half: which webhooks are the busiest.';
+comment on column webhook_state.secret_id is 'The current secret, which uses counts; null: not known yet.';
+comment on column webhook_state.uses is 'Requests that the current secret verified, beside webhook_secrets.uses.';
+comment on column webhook_state.used_at is 'When it last verified a request.';
+comment on column webhook_state.previous_uses is 'Requests that the previous secret verified, beside webhook_secrets.uses.';
+comment on column webhook_state.previous_used_at is 'When it last verified a request.';
 
 create function announce_webhook() returns trigger language plpgsql as $$
 declare
@@ -153,6 +187,7 @@ create table events (
   body bytea not null,
   bytes integer not null check (bytes >= 0),
   event_type varchar(200),
+  order_keys bigint[],
   -- webhook_id is in the key for databases that distribute rows by it.
   primary key (received_at, id, webhook_id)
 ) partition by range (received_at);
@@ -166,6 +201,7 @@ comment on column events.content_type is 'The header of that name; null: absent.
 comment on column events.body is 'The request body, unchanged.';
 comment on column events.bytes is 'Length of body.';
 comment on column events.event_type is 'The type of the event, as event_type_from of its webhook said; null: the request had none, or it is older than the column.';
+comment on column events.order_keys is 'Pairs of subscriptions.order_id and the hash of the key, for each order_by of the webhook at the time of receipt; null: no key.';
 
 -- Bodies differ from each other and are often compressed already: Postgres must not try to compress them.
 alter table events alter column body set storage external;
@@ -206,6 +242,7 @@ create table agents (
   previous_generation integer,
   previous_expires_at timestamptz,
   previous_used_at timestamptz,
+  paused_at timestamptz,
   constraint agents_previous_check
     check (num_nulls(previous_lookup_id, previous_secret_hash, previous_generation, previous_expires_at) in (0, 4))
 );
@@ -229,10 +266,13 @@ comment on column agents.previous_generation is
   'generation before the last rotation. The previous credential and its sessions are valid only while this is one less than generation: a later rotation or a revocation ends them.';
 comment on column agents.previous_expires_at is 'End of the overlap: the previous credential and its sessions are valid until then.';
 comment on column agents.previous_used_at is 'The last request with the previous credential or a session of it, to the minute; null: none since the rotation.';
+comment on column agents.paused_at is 'Since when its claims find nothing; null: it is not paused.';
 create unique index agents_previous on agents (previous_lookup_id) where previous_lookup_id is not null;
 comment on index agents_previous is 'By which the row of a previous credential is found. Most agents have none.';
 create index agents_newest on agents (created_at, id);
 comment on index agents_newest is 'For the list.';
+create index agents_revoked on agents (created_at, id) where revoked_at is not null;
+comment on index agents_revoked is 'For the list of revoked agents, and for their unfinished deliveries.';
 
 create function announce_agent() returns trigger language plpgsql as $$
 begin
@@ -242,7 +282,7 @@ end
 $$;
 comment on function announce_agent is 'Announces a changed agent to every process.';
 create trigger agents_announce
-  after insert or delete or update of name, lookup_id, secret_hash, generation, revoked_at, max_leased on agents
+  after insert or delete or update of name, lookup_id, secret_hash, generation, revoked_at, max_leased, paused_at on agents
   for each row execute function announce_agent();
 comment on trigger agents_announce on agents is 'All columns except when and from where it was seen.';
 
@@ -256,6 +296,8 @@ create table subscriptions (
   filter_failed_at timestamptz,
   filter_slow int not null default 0,
   filter_slow_at timestamptz,
+  order_by text check (length(order_by) between 1 and 1000),
+  order_id bigint,
   primary key (webhook_id, agent_id)
 );
 comment on table subscriptions is 'Which agents receive the events of which webhooks. Read when events are stored, never cached.';
@@ -269,8 +311,13 @@ comment on column subscriptions.filter_failed_at is 'When it failed last.';
 comment on column subscriptions.filter_slow is
   'Events on which this filter took too long or ended its thread, since it was saved; it counts again from 0 after an hour without one.';
 comment on column subscriptions.filter_slow_at is 'When it did so last.';
-create index subscriptions_of_agent on subscriptions (agent_id);
-comment on index subscriptions_of_agent is 'For claims and for the page of an agent.';
+comment on column subscriptions.order_by is 'Where an event has the key by which its deliveries are ordered, see model/order-by.ts; null: they are not ordered.';
+comment on column subscriptions.order_id is
+  'Random, the same for equal order_by of a webhook: names the key in events.order_keys, and is the secret of its hash. In a cell it is without order_by.';
+create index subscriptions_by_agent on subscriptions (agent_id, webhook_id);
+comment on index subscriptions_by_agent is 'For claims, and for the lists and the page of an agent.';
+create index subscriptions_filtered on subscriptions (agent_id) where filter is not null;
+comment on index subscriptions_filtered is 'For the agents with filters.';
 
 create table replay_targets (
   agent_id uuid not null references agents (id) on delete cascade,
@@ -288,6 +335,8 @@ comment on column replay_targets.filter is
   'Filter of the subscription when it ended, for its deliveries that were waiting; null: none. The filter of a subscription comes first.';
 comment on column replay_targets.filter_slow is 'As in subscriptions.';
 comment on column replay_targets.filter_slow_at is 'As in subscriptions.';
+create index replay_targets_filtered on replay_targets (agent_id) where filter is not null;
+comment on index replay_targets_filtered is 'For the agents with filters.';
 
 -- Processes cache of which webhooks an agent may have deliveries (Agent in queries/agents.ts), so every change of that announces the agent.
 create function announce_agent_of_webhooks() returns trigger language plpgsql as $$
@@ -297,12 +346,21 @@ begin
 end
 $$;
 comment on function announce_agent_of_webhooks is 'Announces the agent of a subscription or a replay target to every process.';
-create trigger subscriptions_announce after insert or delete or update of filter on subscriptions
+create trigger subscriptions_announce after insert or delete or update of filter, order_by on subscriptions
   for each row execute function announce_agent_of_webhooks();
 comment on trigger subscriptions_announce on subscriptions is 'All columns except the counts of failed filters.';
 create trigger replay_targets_announce after insert or delete or update of filter on replay_targets
   for each row execute function announce_agent_of_webhooks();
 comment on trigger replay_targets_announce on replay_targets is 'All columns except the counts of slow filters.';
+
+-- Processes cache the keys that an event gets with its webhook, and whether its claims look at keys with the agent. The webhook is announced
+-- first (triggers run in the order of their names): a command waits until the announcement of the agent has been applied.
+create trigger announce_order_of_webhook after update of order_by on subscriptions
+  for each row when (new.order_by is distinct from old.order_by) execute function announce_webhook('webhook_id');
+comment on trigger announce_order_of_webhook on subscriptions is 'A subscription is inserted without an order_by.';
+create trigger announce_end_of_order after delete on subscriptions
+  for each row when (old.order_by is not null) execute function announce_webhook('webhook_id');
+comment on trigger announce_end_of_order on subscriptions is 'A subscription without an order_by says nothing about its webhook.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Deliveries: partitioned by day like events, and dropped with them
@@ -331,7 +389,10 @@ create table deliveries (
   last_lease boolean not null default false,
   leased_at timestamptz,
   leased_from inet,
-  history jsonb
+  history jsonb,
+  order_key bigint,
+  order_lane bigint,
+  order_number bigint
 ) partition by list (state);
 comment on table deliveries is 'One event on its way to one agent. Partitioned by state.';
 comment on column deliveries.id is 'UUIDv7 of received_at, from delivery_id().';
@@ -352,6 +413,9 @@ comment on column deliveries.leased_at is 'Start of the last lease; null: none y
 comment on column deliveries.leased_from is 'Address of the agent that got the last lease.';
 comment on column deliveries.history is
   'Ended leases, replays and dismissals, oldest first, limited in number; see queries/delivery-history.ts. The last lease is added when it ends without an acknowledgement, or at a replay. Null: none.';
+comment on column deliveries.order_key is 'Hash of the key by which it is ordered; null: it is not ordered.';
+comment on column deliveries.order_lane is '0, or random for each replay: only deliveries of the same lane wait for each other. Null: it is not ordered.';
+comment on column deliveries.order_number is 'Its place among those with the same key and lane, 0 once it was claimed. Null: it is not ordered.';
 
 -- A first attempt that succeeds is fully described by leased_at, leased_from, available_at and finished_at, which a claim and an ack
 -- write anyway: history stays null. Only what ends otherwise is added to it. Figures are in queries/delivery-history.ts.
@@ -374,8 +438,9 @@ alter table deliveries_live set (
 alter table deliveries_live add constraint deliveries_live_pkey primary key (received_at, id, webhook_id);
 create index deliveries_claimable on deliveries_live (agent_id, webhook_id, available_at);
 comment on index deliveries_claimable is 'For claims, from the oldest delivery on.';
-create index deliveries_live_of_agent on deliveries_live (agent_id, received_at, id);
-comment on index deliveries_live_of_agent is 'For the list of deliveries of one agent.';
+create index deliveries_due on deliveries_live (agent_id, available_at) where bytes >= 0;
+comment on index deliveries_due is
+  'For what waits for an agent, and what it has under lease. Each row is in it, but only statements that name the condition use it: a claim that was planned for the empty table would read the deliveries of all webhooks of its agent.';
 create index deliveries_last_lease on deliveries_live (available_at) where state = 'leased' and last_lease;
 comment on index deliveries_last_lease is 'For maintenance, which ends expired last leases. Almost always empty: claims and acks touch it at the last attempt only.';
 
@@ -394,6 +459,8 @@ create index deliveries_dead on deliveries_finished (received_at, id) where stat
 comment on index deliveries_dead is 'Dead letters are few among millions: counting or listing them must not scan all deliveries.';
 create index deliveries_dead_of_agent on deliveries_finished (agent_id, webhook_id, received_at, id) where state = 'dead';
 comment on index deliveries_dead_of_agent is 'For counting and replaying the dead letters of one agent. Written only when a delivery dies or is replayed.';
+create index deliveries_dead_since on deliveries_finished (finished_at) where state = 'dead';
+comment on index deliveries_dead_since is 'For alerts of new dead letters. Written only when a delivery dies or is replayed.';
 create index deliveries_dismissed on deliveries_finished (received_at, id) where state = 'dismissed';
 comment on index deliveries_dismissed is 'For the list of dismissed deliveries.';
 
@@ -439,20 +506,31 @@ comment on function fan_out is 'Creates the deliveries of the events of one stat
 -- A COPY into the partition is not worth its special cases: with a fan-out trigger on it, it costs what a COPY into the parent costs.
 
 create function enable_fan_out() returns trigger language plpgsql as $$
+declare
+  enabled text := (
+    select proname from pg_trigger join pg_proc on pg_proc.oid = tgfoid
+    where tgrelid = 'events'::regclass and tgname = 'events_fan_out' and tgenabled <> 'D');
 begin
-  if exists (select from subscriptions) and not exists (
-    select from pg_trigger where tgrelid = 'events'::regclass and tgname = 'events_fan_out' and tgenabled <> 'D'
-  ) then
+  if enabled is null and exists (select from subscriptions) then
     -- Replaces the disabled trigger of earlier versions, and the one of a first subscription that was created at the same time.
     create or replace trigger events_fan_out after insert on events
       referencing new table as arrived for each statement execute function fan_out();
     comment on trigger events_fan_out on events is 'Created by the first subscription, see enable_fan_out().';
   end if;
+  if enabled is distinct from 'fan_out_in_order' and exists (select from subscriptions where order_id is not null) then
+    create or replace trigger events_fan_out after insert on events
+      referencing new table as arrived for each statement execute function fan_out_in_order();
+    comment on trigger events_fan_out on events is 'Created by the first ordered subscription, see enable_fan_out().';
+    create or replace trigger deliveries_pass_turn after delete on deliveries_live
+      for each row when (old.order_key is not null) execute function pass_turn();
+    comment on trigger deliveries_pass_turn on deliveries_live is 'Created by the first ordered subscription, see enable_fan_out().';
+  end if;
   return null;
 end
 $$;
-comment on function enable_fan_out is 'Creates the fan-out trigger with the first subscription. It stays.';
-create trigger subscriptions_enable_fan_out after insert on subscriptions
+comment on function enable_fan_out is
+  'Creates the fan-out trigger with the first subscription, and replaces it with the first ordered one. It stays: a trigger costs claims and events of installations that do not need it.';
+create trigger subscriptions_enable_fan_out after insert or update of order_id on subscriptions
   for each statement execute function enable_fan_out();
 comment on trigger subscriptions_enable_fan_out on subscriptions is 'See enable_fan_out().';
 
@@ -471,6 +549,120 @@ comment on column delivery_actions.delivery_ids is 'The deliveries, at most 10,0
 comment on column delivery_actions.undone_at is 'When it was undone; null: it was not.';
 create index delivery_actions_created_at on delivery_actions (created_at);
 comment on index delivery_actions_created_at is 'For maintenance, which deletes old actions.';
+
+---------------------------------------------------------------------------------------------------------------------------------------
+-- Order by key: of the events with one key, an agent gets the next one only when the one before it is finished
+
+-- Keys are computed when an event is received (model/order-by.ts), and stored with it; a fan-out copies the key of each subscription to its
+-- delivery. Keyed deliveries of an agent with the same key and lane are a queue, by order_number, event_id and id:
+--
+--     order_number > 0     not begun. One statement's deliveries share a number, and later ones have greater numbers.
+--     order_number = 0     begun: it was claimed, and holds the key until it is finished. At most one, by the index deliveries_begun.
+--
+-- A claim takes the first of a queue only (queries/claims/held.ts). What is held by it leaves the range of claims: its available_at becomes
+-- infinity. When a delivery leaves deliveries_live, for whatever reason, pass_turn() makes the next one available.
+create index deliveries_in_order on deliveries_live (agent_id, order_key, order_lane, order_number, event_id, id) where order_key is not null;
+comment on index deliveries_in_order is 'For the first delivery of a key. Only ordered deliveries are in it.';
+create unique index deliveries_begun on deliveries_live (agent_id, order_key, order_lane) where order_number = 0;
+comment on index deliveries_begun is
+  'Two claims at a time may each see another delivery as the first one of a key, when transactions commit in another order than they got their numbers. The second one fails, and is repeated.';
+create index deliveries_held on deliveries_live (agent_id, received_at) where available_at = 'infinity' and order_lane = 0;
+comment on index deliveries_held is 'For agents with a key that is held too long. Written only when a delivery is set aside or passed on.';
+
+create sequence order_numbers;
+comment on sequence order_numbers is 'Numbers of statements that create ordered deliveries. A statement that begins after the commit of another one has a greater number.';
+
+-- With its first order_by an installation changes from fan_out() to this function; its cost for other subscriptions is one comparison.
+create function fan_out_in_order() returns trigger language plpgsql as $$
+begin
+  insert into deliveries_live (id, webhook_id, agent_id, event_id, received_at, bytes, order_key, order_lane, order_number)
+  select delivery_id(a.id), a.webhook_id, s.agent_id, a.id, a.received_at, a.bytes,
+    case when s.order_id is not null then a.order_keys[array_position(a.order_keys, s.order_id) + 1] end,
+    case when s.order_id is not null and array_position(a.order_keys, s.order_id) is not null then 0 end,
+    -- One number for the whole statement: a subquery without references is evaluated once.
+    case when s.order_id is not null and array_position(a.order_keys, s.order_id) is not null then (select nextval('order_numbers')) end
+  from arrived a
+  join subscriptions s using (webhook_id)
+  join agents on agents.id = s.agent_id and agents.revoked_at is null;
+  return null;
+end
+$$;
+comment on function fan_out_in_order is 'Creates the deliveries of the events of one statement, as fan_out() does, with the keys of ordered subscriptions.';
+
+create function pass_turn() returns trigger language plpgsql
+  set enable_seqscan to off set enable_bitmapscan to off set enable_sort to off as $$
+declare
+  next record;
+begin
+  -- No claim takes the next one of a revoked agent. The look-up below reads again all of the key that this statement has removed: without this
+  -- condition, to dismiss 10,000 deliveries of one key read 50 million entries of the index. A claimed one, the usual case, is the only one of its key.
+  if old.order_number > 0 and exists (select from agents where id = old.agent_id and revoked_at is not null) then
+    return null;
+  end if;
+  -- Waits for a claim that is about to hold it (queries/claims/held.ts).
+  select received_at, id, webhook_id, state, available_at, order_number into next
+  from deliveries_live
+  where agent_id = old.agent_id and order_key = old.order_key and order_lane = old.order_lane and state in ('pending', 'leased')
+  order by order_number, event_id, id
+  limit 1
+  for no key update;
+  -- Claims do not look at deliveries that could be claimed long ago, see deliver/claims/marks.ts.
+  if next.state = 'pending' and next.order_number > 0
+    and (next.available_at > now() or next.available_at < now() - interval '5 seconds') then
+    update deliveries_live set available_at = now()
+    where received_at = next.received_at and id = next.id and webhook_id = next.webhook_id;
+  end if;
+  return null;
+end
+$$;
+comment on function pass_turn is 'A delivery is no longer pending or leased: makes the next one of its key available, unless its agent was revoked.';
+
+-- Without this, a delivery that waited for one that was dismissed or moved would never be claimed, and neither would later events of its key.
+-- Few are set: a delivery that holds others was not set aside, unless the one before it went while the agent was revoked.
+create function pass_turns_of_agent() returns trigger language plpgsql set enable_seqscan to off set enable_sort to off as $$
+begin
+  update deliveries_live d set available_at = now()
+  from (
+    select distinct on (order_key, order_lane) received_at, id, webhook_id, available_at
+    from deliveries_live
+    where agent_id = new.id and order_key is not null and state in ('pending', 'leased')
+    order by order_key, order_lane, order_number, event_id, id
+  ) first
+  where first.available_at = 'infinity'
+    and d.received_at = first.received_at and d.id = first.id and d.webhook_id = first.webhook_id;
+  return null;
+end
+$$;
+comment on function pass_turns_of_agent is 'A revoked agent was restored: makes the first delivery of each of its keys available.';
+create trigger agents_pass_turns after update of revoked_at on agents
+  for each row when (old.revoked_at is not null and new.revoked_at is null) execute function pass_turns_of_agent();
+comment on trigger agents_pass_turns on agents is 'See pass_turns_of_agent(). In a cell, a copy of the agent restores it.';
+
+-- What was received before a change is not ordered any more. The rest of a queue of more than that passes on in order.
+create function free_keys() returns trigger language plpgsql as $$
+begin
+  update deliveries_live d
+  set order_key = null, order_lane = null, order_number = null,
+    available_at = case when d.available_at = 'infinity' then now() else d.available_at end
+  from (
+    select received_at, id, webhook_id from deliveries_live
+    where agent_id = old.agent_id and webhook_id = old.webhook_id and order_key is not null
+    -- From the end of the queues: what is left of one keeps its first, which passes on.
+    order by order_key desc, order_lane desc, order_number desc, event_id desc, id desc
+    limit 100000
+    for update skip locked
+  ) held
+  where d.received_at = held.received_at and d.id = held.id and d.webhook_id = held.webhook_id;
+  return null;
+end
+$$;
+comment on function free_keys is 'The order_by of a subscription was changed, or the subscription ended: its deliveries no longer wait for each other.';
+create trigger subscriptions_free_keys after update of order_id on subscriptions
+  for each row when (old.order_id is not null and new.order_id is distinct from old.order_id) execute function free_keys();
+comment on trigger subscriptions_free_keys on subscriptions is 'See free_keys().';
+create trigger subscriptions_end_order after delete on subscriptions
+  for each row when (old.order_id is not null) execute function free_keys();
+comment on trigger subscriptions_end_order on subscriptions is 'See free_keys().';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Rejections: samples of requests with a rejected signature, with the reason. A ring, limited in number and bytes (queries/rejections.ts)
@@ -536,6 +728,29 @@ comment on index rejections_of_webhook is 'For the list of one webhook, and for 
 -- As in events.
 alter table rejections alter column body set storage external;
 
+create table request_samples (
+  id uuid primary key,
+  webhook_id uuid not null,
+  received_at timestamptz not null,
+  status smallint not null check (status between 200 and 599),
+  reason varchar(60) not null,
+  source_ip inet not null,
+  bytes bigint check (bytes >= 0),
+  event_id uuid
+);
+comment on table request_samples is
+  'Samples of requests that were refused for another reason than their signature, and of duplicates. Bounded for each webhook and status, and in total; history has the counts.';
+comment on column request_samples.id is 'UUIDv7 of received_at.';
+comment on column request_samples.webhook_id is 'The webhook that the request was sent to.';
+comment on column request_samples.received_at is 'When the request was answered, to the millisecond.';
+comment on column request_samples.status is 'The status of the answer.';
+comment on column request_samples.reason is 'Code of the problem, or duplicate.';
+comment on column request_samples.source_ip is 'Address of the client, behind trusted proxies.';
+comment on column request_samples.bytes is 'Content-Length of the request; null: it had none.';
+comment on column request_samples.event_id is 'Of a duplicate: the event that was stored before; else null.';
+create index request_samples_of_webhook on request_samples (webhook_id, status, id);
+comment on index request_samples_of_webhook is 'For the list of one webhook, and for the oldest of a status to delete.';
+
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- History: counts of requests a minute and an hour, for each webhook and for all webhooks together
 
@@ -552,6 +767,7 @@ create table history (
   length_required bigint not null default 0,
   too_large bigint not null default 0,
   unavailable bigint not null default 0,
+  by_previous bigint not null default 0,
   primary key (webhook_id, step, at)
 ) with (fillfactor = 70);
 comment on table history is
@@ -568,6 +784,7 @@ comment on column history.disabled is 'Requests refused because the webhook is d
 comment on column history.length_required is 'Requests refused because they had no Content-Length (411).';
 comment on column history.too_large is 'Requests refused because their body is too large (413).';
 comment on column history.unavailable is 'Requests refused because they could not be stored or checked (503).';
+comment on column history.by_previous is 'Requests that the previous secret verified, of those that were accepted or duplicates.';
 create index history_age on history (step, at);
 comment on index history_age is 'For the last hour of all webhooks, and for maintenance.';
 create index history_refused on history (step, at)
@@ -579,6 +796,7 @@ create table agent_history (
   at timestamptz not null,
   acknowledged bigint not null,
   failed bigint not null,
+  ended bigint not null default 0,
   primary key (agent_id, at)
 ) with (fillfactor = 70);
 comment on table agent_history is
@@ -587,8 +805,20 @@ comment on column agent_history.agent_id is 'The agent, which may be removed by 
 comment on column agent_history.at is 'Start of the quarter of an hour.';
 comment on column agent_history.acknowledged is 'Deliveries that it acknowledged.';
 comment on column agent_history.failed is 'Attempts that it rejected, or whose lease expired.';
+comment on column agent_history.ended is 'Deliveries that were acknowledged, filtered, or became dead letters. 0 in rows of releases that did not count them.';
 create index agent_history_age on agent_history (at);
 comment on index agent_history_age is 'For maintenance.';
+
+create table agent_minutes (
+  agent_id uuid not null,
+  at timestamptz not null,
+  ended bigint not null,
+  primary key (agent_id, at)
+) with (fillfactor = 70);
+comment on table agent_minutes is 'Deliveries of agents that ended, by minute, kept for an hour or two. Written with agent_history.';
+comment on column agent_minutes.agent_id is 'The agent, which may be removed by now.';
+comment on column agent_minutes.at is 'Start of the minute.';
+comment on column agent_minutes.ended is 'Deliveries that were acknowledged, filtered, or became dead letters.';
 
 -- A row a bucket that occurred: latencies of a webhook or an agent fall into few of the 128 buckets, and additions are plain sums.
 create table latency (
@@ -608,8 +838,8 @@ comment on column latency.at is 'Start of the span.';
 comment on column latency.stage is '0: stored, 1: first claim, 2: acknowledged, 3: claimed again after a failed attempt, which is counted and not timed.';
 comment on column latency.bucket is 'See server/model/latency.ts; 0 for stage 3.';
 comment on column latency.count is 'How many took so long.';
-create index latency_age on latency (step, at);
-comment on index latency_age is 'For the latency of all webhooks and agents, and for maintenance.';
+create index latency_longest on latency (step, at, bucket);
+comment on index latency_longest is 'For the slowest webhooks and agents, and for maintenance.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Jobs: work that outlives a request. A primary runs them one at a time (see server/deliver/replay/run.ts)
@@ -669,14 +899,49 @@ comment on column job_progress.job_id is 'The job; its row is at home.';
 comment on column job_progress.upto is 'The last event that was replayed.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
--- Alerts: conditions that need a person, and the requests that report them to ALERT_URL
+-- Issues: conditions that need a person, with the time of each
+
+create table issues (
+  id uuid primary key,
+  kind text not null,
+  subject_id text not null check (length(subject_id) <= 300),
+  part text not null default '' check (length(part) <= 1200),
+  first_at timestamptz not null,
+  last_at timestamptz not null,
+  count double precision not null,
+  facts json not null,
+  resolved_at timestamptz,
+  assignee text check (length(assignee) between 1 and 200),
+  note text check (length(note) <= 2000),
+  snoozed_until timestamptz
+);
+comment on table issues is 'Conditions that were seen, and groups of rejections and of dead letters. Resolved ones are kept for 90 days, at most 10,000.';
+comment on column issues.id is 'UUIDv7 of the time at which Weir noticed it.';
+comment on column issues.kind is 'As in model/conditions.ts. `database`: an outage that has ended, as a machine saw it.';
+comment on column issues.subject_id is 'Id of the webhook or agent, name of the machine, process id, cell; empty: the installation.';
+comment on column issues.part is 'The group, of several of one subject: its reason, and for rejections the header. Empty: there are no groups.';
+comment on column issues.first_at is 'When it began.';
+comment on column issues.last_at is 'When it was last seen; to about 10 seconds.';
+comment on column issues.count is 'As last seen; of a kind that counts nothing, how often it began.';
+comment on column issues.facts is 'What its text is made of, its largest value of each hour, and the change before it.';
+comment on column issues.resolved_at is 'When it was no longer found; null: it holds. An issue that returns within an hour continues.';
+comment on column issues.assignee is 'Who looks after it; null: not assigned.';
+comment on column issues.note is 'What is known about it.';
+comment on column issues.snoozed_until is 'It does not count as open until then; null: not snoozed.';
+create unique index issues_current on issues (kind, subject_id, part) where resolved_at is null;
+comment on index issues_current is 'An issue holds once, whichever machine notices it.';
+create index issues_resolved on issues (resolved_at);
+comment on index issues_resolved is 'For outages of a time span, for issues that continue, and for maintenance.';
+
+---------------------------------------------------------------------------------------------------------------------------------------
+-- Alerts: issues that were reported, and the requests that report them to ALERT_URL
 
 --   begins (over its threshold) ---> active ---> calm for long enough ---> ended
 --   each of the two ends makes one request: pending ---> sent
 --                                             +--------> failed   (no attempts left, or too old)
 create table alerts (
   id uuid primary key,
-  condition text not null check (condition in ('pending', 'dead_letters', 'rejections', 'silent', 'spool', 'cell')),
+  condition text not null check (condition in ('pending', 'dead_letters', 'rejections', 'silent', 'spool', 'cell', 'disk')),
   subject_id text not null,
   subject_name text not null,
   since timestamptz not null,
@@ -738,40 +1003,6 @@ comment on column alert_requests.last_status is 'Status of the latest response; 
 comment on column alert_requests.last_error is 'Why the latest attempt failed; null: it did not.';
 create index alert_requests_pending on alert_requests (next_attempt_at) where state = 'pending';
 comment on index alert_requests_pending is 'For the requests that are due.';
-
-create table condition_snoozes (
-  condition_id text primary key check (length(condition_id) <= 300),
-  until timestamptz not null,
-  state text,
-  count double precision,
-  snoozed_at timestamptz not null default now(),
-  snoozed_by text not null
-);
-comment on table condition_snoozes is 'Conditions that the overview does not show for a while. A row goes at its end.';
-comment on column condition_snoozes.condition_id is 'Kind of the condition, and the id of its subject.';
-comment on column condition_snoozes.until is 'End at the latest.';
-comment on column condition_snoozes.state is 'It ends when the condition differs from this; null: at `until` alone.';
-comment on column condition_snoozes.count is 'With a state: it ends when more are counted; null: nothing is counted.';
-comment on column condition_snoozes.snoozed_at is 'When it began.';
-comment on column condition_snoozes.snoozed_by is 'Name of the user, as in the audit log.';
-
-create table outages (
-  id uuid primary key,
-  machine text not null check (length(machine) <= 300),
-  began_at timestamptz not null,
-  ended_at timestamptz not null,
-  refused bigint not null,
-  spooled bigint not null
-);
-create index outages_by_end on outages (ended_at);
-comment on table outages is 'Outages of the database, as each machine saw them. Kept as long as the hours of history.';
-comment on column outages.id is 'Made by the machine, so that it may add the outage again.';
-comment on column outages.machine is 'Name of the machine.';
-comment on column outages.began_at is 'When the database stopped answering the machine.';
-comment on column outages.ended_at is 'When the database answered again, or when Weir was stopped before.';
-comment on column outages.refused is 'Requests to webhooks that were answered 5xx.';
-comment on column outages.spooled is 'Events that were written to the spool.';
-comment on index outages_by_end is 'For lists of a time span and for retention.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Users, their sessions and API tokens
@@ -869,6 +1100,8 @@ comment on column api_tokens.made_by is
   'The token whose request created this one, which is no stronger, lasts no longer and is revoked with it. Null: created by a user on the pages or by a command.';
 create index api_tokens_of_user on api_tokens (user_id);
 comment on index api_tokens_of_user is 'For the list of tokens of a user.';
+create index api_tokens_newest on api_tokens (created_at, id);
+comment on index api_tokens_newest is 'For the list.';
 create index api_tokens_made_by on api_tokens (made_by) where made_by is not null;
 comment on index api_tokens_made_by is 'For revoking a token together with those that it created.';
 
@@ -889,6 +1122,57 @@ comment on trigger sessions_announce on sessions is 'An ended session closes its
 create trigger api_tokens_announce after update of revoked_at, role, expires_at or delete on api_tokens
   for each row execute function announce_user('user_id');
 comment on trigger api_tokens_announce on api_tokens is 'All columns that limit the token.';
+
+---------------------------------------------------------------------------------------------------------------------------------------
+-- OAuth for /mcp: clients that registered themselves, and what people let clients do. A grant is a row of api_tokens with a row here: it is
+-- listed and revoked as an API token. As the secret_hash of api_tokens is random for it, it opens /mcp alone.
+
+create table oauth_clients (
+  id uuid primary key,
+  name text not null check (length(name) between 1 and 200),
+  redirect_uris text[] not null check (cardinality(redirect_uris) between 1 and 10),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null
+);
+comment on table oauth_clients is
+  'Clients by dynamic registration (RFC 7591). Those with a client id metadata document have no row.';
+comment on column oauth_clients.id is 'The client id, random.';
+comment on column oauth_clients.name is 'As the client names itself.';
+comment on column oauth_clients.redirect_uris is 'Where a person may be sent with a code.';
+comment on column oauth_clients.created_at is 'Time of the registration.';
+comment on column oauth_clients.expires_at is 'A day after the registration; with a grant, 90 days after its last tokens.';
+create index oauth_clients_expiry on oauth_clients (expires_at);
+comment on index oauth_clients_expiry is 'For maintenance, and for the client that a new one replaces.';
+
+create table oauth_grants (
+  token_id uuid primary key references api_tokens (id) on delete cascade,
+  client_id text not null check (length(client_id) <= 500),
+  agent_id uuid references agents (id) on delete cascade,
+  resource text not null,
+  redirect_uri text not null,
+  code_hash bytea not null check (length(code_hash) = 32),
+  code_challenge text not null check (length(code_challenge) = 43),
+  code_used_at timestamptz,
+  access_hash bytea check (length(access_hash) = 32),
+  access_expires_at timestamptz,
+  refresh_hash bytea check (length(refresh_hash) = 32),
+  constraint oauth_grants_issued_check
+    check (num_nulls(code_used_at, access_hash, access_expires_at, refresh_hash) in (0, 4))
+);
+comment on table oauth_grants is 'What a person lets a client do at /mcp, with the code and the tokens that the client got for it.';
+comment on column oauth_grants.token_id is 'Row of api_tokens with the person, the role that the person must have, and the end of the grant.';
+comment on column oauth_grants.client_id is 'Row of oauth_clients, or the address of a client id metadata document.';
+comment on column oauth_grants.agent_id is 'The client acts as this agent; null: as the person, with the role of the token.';
+comment on column oauth_grants.resource is 'What the tokens are for (RFC 8707): the address of /mcp at the time of the grant.';
+comment on column oauth_grants.redirect_uri is 'Where the code was sent. The exchange of the code must state the same.';
+comment on column oauth_grants.code_hash is 'SHA-256 of the secret part of the authorization code.';
+comment on column oauth_grants.code_challenge is 'PKCE: SHA-256 of the verifier, in base64url.';
+comment on column oauth_grants.code_used_at is 'When the code was exchanged; null: not yet.';
+comment on column oauth_grants.access_hash is 'SHA-256 of the secret part of the current access token.';
+comment on column oauth_grants.access_expires_at is 'End of the current access token.';
+comment on column oauth_grants.refresh_hash is 'SHA-256 of the secret part of the only refresh token that is not used yet.';
+create index oauth_grants_agent on oauth_grants (agent_id) where agent_id is not null;
+comment on index oauth_grants_agent is 'For the clients that act as an agent.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Failed sign-ins
@@ -1059,10 +1343,10 @@ comment on function note_cell_copy is 'Notes for every cell that a webhook or an
 create trigger webhooks_copy after insert or delete or update of name, retention_days, deleted_at, cell, moving_from on webhooks
   for each row execute function note_cell_copy('webhook', 'id');
 comment on trigger webhooks_copy on webhooks is 'The columns that statements in a cell join.';
-create trigger agents_copy after insert or delete or update of name, generation, max_leased, revoked_at on agents
+create trigger agents_copy after insert or delete or update of name, generation, max_leased, revoked_at, paused_at on agents
   for each row execute function note_cell_copy('agent', 'id');
 comment on trigger agents_copy on agents is 'The columns that statements in a cell join.';
-create trigger subscriptions_copy after insert or delete or update of filter, filter_slow, filter_slow_at on subscriptions
+create trigger subscriptions_copy after insert or delete or update of filter, filter_slow, filter_slow_at, order_id on subscriptions
   for each row execute function note_cell_copy('agent', 'agent_id');
 comment on trigger subscriptions_copy on subscriptions is 'A subscription is copied with its agent.';
 create trigger replay_targets_copy after insert or delete or update of filter, filter_slow, filter_slow_at on replay_targets
