@@ -53,6 +53,8 @@ interface TypedRow<Options, Answer> {
   /** Name of the subcommand; '' for a command without subcommands. */
   name: string;
   description: string;
+  /** Another name of the subcommand. */
+  alias?: string;
   /** The command takes the id of this; a resource is found by its name or email too. */
   target?: Resource | { argument: string; description: string; optional?: true };
   argument?: Argument;
@@ -150,6 +152,7 @@ export function defineRows(
 ): void {
   for (const one of rows) {
     const target = one.name === '' ? command : command.command(one.name).description(one.description);
+    if (one.alias !== undefined) target.alias(one.alias);
     addArguments(target, one);
     withRemoteOptions(target.option('--json', 'print one JSON document'));
     if (one.asks !== undefined) target.option('--yes', 'do not ask, also on a terminal');

@@ -67,6 +67,7 @@ export const rows: readonly Row[] = [
 
   row<{ passwordStdin?: boolean; revokeTokens: boolean }>()({
     name: 'password',
+    alias: 'reset-password',
     description: 'set a new password, end all sessions and reset the sign-in throttle',
     target,
     database: 'unless_served',

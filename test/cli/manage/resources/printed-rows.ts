@@ -38,7 +38,7 @@ export const users: readonly Row[] = [
     /^bob@example\.org: password changed, and all sessions ended\.\n {2}API tokens revoked: 0\n {2}Password {2}(?<secretOfBob>\S{29}) {3}\(shown once\)\n$/,
   ],
   [
-    'user password bob@example.org --password-stdin --no-revoke-tokens',
+    'user reset-password bob@example.org --password-stdin --no-revoke-tokens',
     'bob@example.org: password changed, and all sessions ended.\n',
     { stdin: PASSWORD },
   ],
