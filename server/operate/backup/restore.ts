@@ -72,7 +72,7 @@ function notAuthentic({ path, keys }: RestoreOrder, { record }: ArchiveFile): Ba
       ? 'weir backup did not write it'
       : keys === null
         ? 'this installation has no key yet'
-        : 'it was written with another key, by release 0.1, or changed afterwards';
+        : 'it was written with another key, or changed afterwards';
   return new BackupError(
     `${path} cannot be authenticated: ${reason}. Nothing was restored`,
     'A backup is code: a restore runs what the file says, as the role of the database, which may run programs on its machine. Give the ' +
