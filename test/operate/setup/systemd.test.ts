@@ -1,15 +1,15 @@
 /** The systemd unit: its sandbox by its directives, and as rated by systemd if installed. */
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { temporaryDirectory } from '../../helpers/settings.ts';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
 
 /** Exposure by systemd-analyze (0 to 10). Releases of systemd differ slightly. */
 const EXPOSURE_MAX = 2;
 
 const guide = readFileSync(new URL('../../../views/docs/installing.md', import.meta.url), 'utf8');
-const unit = readFileSync(new URL('../../../containers/weir.service', import.meta.url), 'utf8');
+const path = fileURLToPath(new URL('../../../containers/weir.service', import.meta.url));
+const unit = readFileSync(path, 'utf8');
 const service = unit.slice(unit.indexOf('[Service]'), unit.indexOf('[Install]'));
 
 /** All values of a directive, in order. */
@@ -31,6 +31,10 @@ describe('the systemd unit', () => {
       expect(valuesOf(directive), directive).toEqual([value]);
   });
 
+  test('finds Node in /usr/bin and in /usr/local/bin', () => {
+    expect(valuesOf('ExecStart')).toEqual(['/usr/bin/env node dist/server/cli/weir.js start']);
+  });
+
   test('is started again however often it failed', () => {
     expect(valuesOf('Restart')).toEqual(['on-failure']);
     expect(Number(valuesOf('RestartSec')[0])).toBeGreaterThan(0);
@@ -47,15 +51,7 @@ describe('the systemd unit', () => {
 const version = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' }).stdout?.match(/^systemd (\d+)/)?.[1];
 
 describe.runIf(version)(version === undefined ? 'systemd (skipped: no systemd-analyze)' : 'systemd', () => {
-  const folder = temporaryDirectory();
-  let path: string;
   const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' });
-
-  beforeAll(() => {
-    path = join(folder, 'weir.service');
-    // Node may have another path on this machine, and systemd checks the program.
-    writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
-  });
 
   test('understands every line of the unit', () => {
     const { status, stderr } = analyze('verify');
