@@ -76,6 +76,8 @@ async function prepare(): Promise<void> {
   const parcels = await app.addWebhook({ name: 'parcels', secret: null });
   const parcel = await fetch(parcels.url, { method: 'POST', body: 'a parcel', headers });
   known.set('parcels', parcels.id).set('parcel', ((await parcel.json()) as { id: string }).id);
+  const counted = { text: 'select from history where webhook_id = $1', values: [parcels.id] };
+  await until(async () => (await app.database.query(counted)).length > 0);
   const counts = { accepted: 12, duplicates: 1, rejected: 2, limited: 3, bytes: 400 };
   const minuteMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
   await addHistory(app.database, [{ webhookId: parcels.id, minuteMs, ...counts }]);
