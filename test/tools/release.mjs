@@ -37,12 +37,13 @@ function refuseDirtyTree() {
 function announce(version) {
   if (!/^\d+\.\d+\.\d+$/.test(version)) throw new Refusal(`${version} is not a version such as 1.0.0`);
   const changelog = textOf('CHANGELOG.md');
-  if (!changelog.includes('\n## [Unreleased]\n')) throw new Refusal('CHANGELOG.md has no section [Unreleased]');
+  const heading = new RegExp(`^## \\[(?:Unreleased|${version})\\].*$`, 'm');
+  if (!heading.test(changelog)) throw new Refusal(`CHANGELOG.md has no section [Unreleased], and none of ${version}`);
   run('npm', 'run', 'test:all');
   run('npm', 'version', '--no-git-tag-version', '--allow-same-version', version);
   const date = new Date().toISOString().slice(0, 10);
-  writeFileSync(join(root, 'CHANGELOG.md'), changelog.replace('## [Unreleased]', `## [${version}] - ${date}`));
-  git('commit', '--all', '--message', `release: ${version}`);
+  writeFileSync(join(root, 'CHANGELOG.md'), changelog.replace(heading, `## [${version}] - ${date}`));
+  if (git('status', '--porcelain').length > 0) git('commit', '--all', '--message', `release: ${version}`);
 }
 
 /** The Dockerfile with each base image pinned. @param file lines of image and digest */
