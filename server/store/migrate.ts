@@ -110,7 +110,7 @@ async function migrateIn(query: Query, files: readonly Migration[], lockWaitMs: 
       version integer primary key, name text not null, applied_at timestamptz not null default now(), compatible_from integer)`,
   });
   const applied = await appliedVersions({ query });
-  const problem = versionProblem(applied, 'the database', files);
+  const problem = versionProblem(applied, 'database', files);
   if (problem !== null) throw problem;
   const pending = files.filter((file) => !applied.has(file.version));
   for (const { version, name, path } of pending) {
@@ -163,16 +163,18 @@ export async function appliedVersions({ query }: Queries): Promise<Applied> {
  */
 export function versionProblem(
   applied: Applied,
-  subject = 'the database',
+  subject: 'database' | 'backup' = 'database',
   files: readonly Migration[] = migrationFiles(),
 ): OperatorError | null {
   const newest = newestOf(applied);
   const own = files.at(-1)!.version;
-  const finding = `${subject} is at schema version ${newest}`;
+  const finding = `the ${subject} is at schema version ${newest}`;
   if (applied.size > 0 && !applied.has(files[0]!.version))
     return new OperatorError(
       `${finding}, of a commit that this release does not upgrade`,
-      `first run ${weirCommand()} migrate of commit 5b26549c`,
+      subject === 'backup'
+        ? `restore it with ${weirCommand()} restore of commit 5b26549c, which upgrades it`
+        : `first run ${weirCommand()} migrate of commit 5b26549c`,
     );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));

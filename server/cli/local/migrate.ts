@@ -29,7 +29,7 @@ export function define(command: Command, io: CommandIo): void {
           const isDone = applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`;
           printText(
             io,
-            `Cell ${number} (${name}): ${away === null ? isDone : `${away}; Weir migrates it when it answers`}.\n`,
+            `Cell ${number} (${name}): ${away === null ? isDone : `${away}; Weir migrates it when it is used again`}.\n`,
           );
         }
       },

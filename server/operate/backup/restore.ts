@@ -85,7 +85,7 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   const { database, path } = order;
   const { record, isAuthentic } = archive;
   const tools = await toolsFor(path, archive, await serverMajor(database));
-  const problem = versionProblem(await versionsIn(tools, archive), 'the backup');
+  const problem = versionProblem(await versionsIn(tools, archive), 'backup');
   if (problem !== null) throw problem;
   await refuseContents(database);
   order.watcher.begin(new Map(Object.entries(record?.contents.tables ?? {})));

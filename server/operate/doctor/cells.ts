@@ -57,7 +57,9 @@ async function checkCell(cell: Cell, { settings, nowMs }: Circumstances, waiting
         `${cell.away}; events of its webhooks are refused or spooled`,
         cell.address.kind === 'citus'
           ? `start its node (select * from citus_shards names it), or after a restore: ${weirCommand()} cell update ${cell.number} --accept-restored`
-          : `start its server, or: ${weirCommand()} cell update ${cell.number} --database-file FILE, with --accept-restored after a restore`,
+          : cell.outdated
+            ? `${weirCommand()} migrate`
+            : `start its server, or: ${weirCommand()} cell update ${cell.number} --database-file FILE, with --accept-restored after a restore`,
       ),
     ];
   const { database } = cell;

@@ -3,7 +3,14 @@ import { probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../connect/conninfo.ts';
 import type { Database, Query } from '../connect/pool.ts';
 import { DatabaseUnavailable, isOutage, oneLine, sqlStateKind } from '../connect/unavailable.ts';
-import { type MigrateOptions, type Migration, migrate, pendingMigrations } from '../migrate.ts';
+import {
+  appliedVersions,
+  type MigrateOptions,
+  type Migration,
+  migrate,
+  migrationFiles,
+  versionProblem,
+} from '../migrate.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells/cells.ts';
 import { onNode, prepareNode } from '../queries/cells/citus.ts';
 import type { CellAddress } from './address.ts';
@@ -126,12 +133,7 @@ export class Cell extends CellTrouble implements CellDatabase {
     try {
       await this.prepare();
       const found = await readSelf(this.#pool, CHECK_TIMEOUT_MS);
-      const reason = this.#whyNotThisCell(found);
-      if (reason === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
-        this.#isCurrent = (await pendingMigrations(this.#pool, this.#files)).length === 0;
-      this.setAway(
-        reason ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
-      );
+      this.setAway(this.#whyNotThisCell(found) ?? (await this.#whyNotItsSchema()));
       if (this.away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
       this.#prepared = false;
@@ -197,6 +199,16 @@ export class Cell extends CellTrouble implements CellDatabase {
       return `the database at ${describeConninfo(this.conninfo)} is not cell ${this.number} of this installation`;
     if (found.mark < this.#mark) return 'it was restored from a backup, or another server answers';
     return null;
+  }
+
+  async #whyNotItsSchema(): Promise<string | null> {
+    if (this.address.kind === 'citus' || this.#isCurrent === true) return null;
+    const files = this.#files ?? migrationFiles();
+    const applied = await appliedVersions(this.#pool);
+    this.#isCurrent = files.every(({ version }) => applied.has(version));
+    if (this.#isCurrent) return null;
+    const problem = versionProblem(applied, 'database', files);
+    return problem?.message ?? 'its schema is of an earlier release, and is about to be migrated';
   }
 
   async #guarded<T>(run: () => Promise<T>): Promise<T> {

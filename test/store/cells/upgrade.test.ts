@@ -5,7 +5,7 @@ import { loggedMigrations, runCells } from '../../../server/operate/primary/work
 import { Cells, migrateCells } from '../../../server/store/cells/cells.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
-import type { Migration } from '../../../server/store/migrate.ts';
+import { type Migration, migrationFiles } from '../../../server/store/migrate.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { startCellApp } from '../../helpers/cells.ts';
@@ -88,6 +88,27 @@ test('a cell of the commit before the one schema is used as it is', async () => 
   await recordEarlierVersions(database);
   const { cell } = await readCells();
   expect([cell.outdated, cell.away, await cell.migrate()]).toEqual([false, null, []]);
+});
+
+test('a cell of a commit that this release does not upgrade is not used, and its reason says what to do', async () => {
+  const { database } = app.cells[0]!;
+  const change = (from: number, to: number) =>
+    database.query({ text: 'update schema_migrations set version = $2 where version = $1', values: [from, to] });
+  const { version } = migrationFiles().at(-1)!;
+  await change(version, 58);
+  onTestFinished(() => change(58, version).then(() => {}));
+  const { cells, cell } = await readCells();
+  const reason = /^the database is at schema version 58, of a commit that this release does not upgrade; first run /;
+  expect(cell.away).toMatch(reason);
+  const { checks } = JSON.parse((await app.weir('doctor', '--json')).out);
+  const check = checks.find(({ finding }: { finding: string }) => finding.includes('is at schema version 58'));
+  expect(check).toMatchObject({ state: 'problem', fix: 'npx --no weir migrate' });
+  const { log, logged } = collect();
+  await migrateCells(cells, loggedMigrations(log, true, never));
+  expect(logged).toEqual([]);
+  await change(58, version);
+  await cell.check();
+  expect(cell.away).toBeNull();
 });
 
 test('a cell of an earlier release is not used before it is migrated', async () => {
