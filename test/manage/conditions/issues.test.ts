@@ -1,14 +1,17 @@
 /** Issues: conditions that were seen. Each begins, is seen again, and is resolved by its cause alone; users say who looks after it. */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
+import { issueOperations } from '../../../server/manage/api/issues/issue-operations.ts';
 import { describeIssue, type Held } from '../../../server/manage/conditions/describe.ts';
 import { GROUPS_MAX, RETURN_MS, recordHeld } from '../../../server/manage/conditions/issues.ts';
 import { ISSUES_MAX } from '../../../server/model/issues.ts';
+import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { addOutages, deleteOldIssues, listIssues } from '../../../server/store/queries/alerts/issues.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
+import { settingsOf } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
@@ -303,6 +306,10 @@ describe('with users', () => {
   });
 });
 
+const insertAgents = (count: number) =>
+  `insert into agents (id, name, lookup_id, secret_hash, paused_at)
+   select gen_random_uuid(), 'agent ' || i, lpad(i::text, 12, '0'), sha256(i::text::bytea), now() - interval '2 days' from generate_series(1, ${count}) i`;
+
 test('readers share an update that found thousands', async () => {
   const app = await startAgentApp();
   const operator = await addPerson(app, 'operator');
@@ -310,11 +317,8 @@ test('readers share an update that found thousands', async () => {
     app.database.query({ text: `update agents set paused_at = ${paused} where name ${agents}` });
   const open = async () =>
     (await operator.api('GET', '/api/v1/issues?state=open&kind=paused&limit=1')).body.items.length;
-  await app.database.query({
-    text: `insert into agents (id, name, lookup_id, secret_hash)
-           select gen_random_uuid(), 'agent ' || i, lpad(i::text, 12, '0'), sha256(i::text::bytea) from generate_series(1, 1001) i`,
-  });
-  await pause(`now() - interval '2 days'`, `= 'agent 1'`);
+  await app.database.query({ text: insertAgents(1001) });
+  await pause('null', `<> 'agent 1'`);
   expect(await open()).toBe(1);
   await pause('null', 'is not null');
   expect(await open()).toBe(0);
@@ -323,4 +327,39 @@ test('readers share an update that found thousands', async () => {
   await expect.poll(open, { timeout: 30_000 }).toBe(1);
   await pause('null', 'is not null');
   expect(await open()).toBe(1);
+});
+
+test('no update is shared during an outage, and none for longer when the clock is set back', async () => {
+  const fresh = await freshDatabase();
+  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
+  onTestFinished(async () => {
+    vi.useRealTimers();
+    await fresh.drop();
+  });
+  let failure: CommitFailure | null = { sqlState: '53100', reason: 'could not extend file' };
+  const { updateIssues, operations } = issueOperations({
+    settings: settingsOf({}),
+    database: fresh.database,
+    history: { latest: null, seconds: [] },
+    commitFailure: async () => failure,
+    spoolFolder: null,
+    cells: { all: () => [] },
+  });
+  const { handle } = operations.listIssues;
+  const kinds = async () => {
+    const reply = await handle({ query: { state: 'open', limit: 1 } } as Parameters<typeof handle>[0]);
+    return (reply as Extract<typeof reply, { kind: 'done' }>).body.items.map(({ kind }) => kind);
+  };
+  await fresh.sql(insertAgents(1001));
+  await updateIssues();
+  expect(await kinds()).toEqual(['database', 'paused']);
+  failure = null;
+  await expect.poll(kinds).toEqual(['paused']);
+  await updateIssues();
+
+  await fresh.sql('update agents set paused_at = null');
+  expect(await kinds()).toEqual(['paused']);
+  vi.setSystemTime(Date.now() - HOUR_MS);
+  vi.advanceTimersByTime(15_000);
+  await expect.poll(kinds).toEqual([]);
 });

@@ -38,20 +38,22 @@ export function issueOperations(parts: ReaderParts) {
   const read = heldReader(parts);
   /** The outage of the database, which is not stored before its end. */
   let outage: IssueRow[] = [];
-  let dueMs = 0;
+  /** Until then readers share the last update. Monotonic clock, in milliseconds. */
+  let sharedUntilMs = 0;
   const update = coalesced(async () => {
     const nowMs = Date.now();
     const { held, cut } = await read(nowMs);
     outage = held.filter(({ kind }) => kind === 'database').map((one) => unstored(one, nowMs));
     try {
       await recordHeld(database, held, nowMs, cut);
-      dueMs = held.length > SHARED_MIN ? Date.now() + SHARED_MS : 0;
+      // An outage that has ended would be shown beside its stored issue.
+      sharedUntilMs = held.length > SHARED_MIN && outage.length === 0 ? performance.now() + SHARED_MS : 0;
     } catch (error) {
       if (outage.length === 0) throw error;
     }
   });
   const updateInTime = async () => {
-    if (Date.now() >= dueMs)
+    if (performance.now() >= sharedUntilMs)
       await within(
         UPDATE_MS_MAX,
         update().catch(() => null),
