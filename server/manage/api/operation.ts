@@ -74,7 +74,7 @@ export interface ApiRequest<Who, Query, Input> {
   readonly actor: Actor;
   /** False if the request has an If-Match that the given representation, which is about to be changed, does not meet. */
   matches(representation: unknown): boolean;
-  /** True once the client has disconnected or cancelled the request. */
+  /** True once the client has disconnected or cancelled the request, or the time that its page has for a search is over. */
   isGone(): boolean;
   /** Throws for a command on the machine of Weir, which has no HTTP request. */
   readonly exchange: Exchange;

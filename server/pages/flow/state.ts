@@ -45,10 +45,10 @@ function failureOf(does: Activity, nowMs: number): State | null {
     return {
       word: `failing ${percent}`,
       tone: 'warn',
-      cause: [`${percent} of its attempts in an hour failed.`, REASONS],
+      cause: [`${percent} of the attempts in the last hour failed.`, REASONS],
     };
   if (failed === 0 || does.dead === 0) return null;
-  return { word: 'dead letters', tone: 'warn', cause: ['It has new dead letters.', REASONS] };
+  return { word: 'dead letters', tone: 'warn', cause: ['The agent has new dead letters.', REASONS] };
 }
 
 /**

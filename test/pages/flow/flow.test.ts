@@ -159,7 +159,7 @@ test.each([
       ? 'Every attempt of the last minutes failed.'
       : percent === undefined
         ? ''
-        : `${percent} of its attempts in an hour failed.`,
+        : `${percent} of the attempts in the last hour failed.`,
   );
 });
 
