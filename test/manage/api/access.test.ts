@@ -3,7 +3,7 @@
  * changes nothing. See also csrf.test.ts.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type OperationName, userRoutes } from '../../../server/manage/api/routes.ts';
+import { type OperationName, operationRoutes, userRoutes } from '../../../server/manage/api/routes.ts';
 import { type Role, roles } from '../../../server/model/users.ts';
 import { addAgent } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
@@ -48,6 +48,29 @@ const bySession: typeof byToken = {
   updateUser: '403 reauthentication_required',
   deleteUser: '403 reauthentication_required',
 };
+
+/** Whom an operation admits, unless viewers may GET and operators may change: not derived, so that a role lowered by mistake fails here. */
+const exceptions: Readonly<Record<string, string>> = {
+  anyone: 'showOpenApi showConfigurationSchema setUp acceptInvitation signIn listSchemes',
+  'agent credential': 'agentSession',
+  agent: 'agentMe claim ack nack extend',
+  'viewer or agent':
+    'listWebhooks showWebhook listEvents showEvent showEventBody listDeliveries showDelivery listAttempts',
+  viewer: 'signOut endSessions endSession changePassword createToken revokeToken',
+  operator: 'showStatus',
+  administrator:
+    'moveWebhook addCell updateCell removeCell drainCell listAudit exportAudit verifyAudit listUsers createUser showUser updateUser deleteUser inviteUser revokeInvitation',
+};
+
+test('each operation admits whom it is meant for', () => {
+  const listed = (name: string) =>
+    Object.keys(exceptions).find((access) => exceptions[access]!.split(' ').includes(name));
+  const meant = operationRoutes.map(([method, , name]) => [
+    name,
+    listed(name) ?? ((method as string) === 'GET' ? 'viewer' : 'operator'),
+  ]);
+  expect(operationRoutes.map(([, , name, access]) => [name, access])).toEqual(meant);
+});
 
 const unknownId = '00000000-0000-7000-8000-000000000000';
 /** Each is answered like an id that nothing has. */
