@@ -57,6 +57,7 @@ describe('under overload', () => {
     [503, later, 'refused'],
     [0, {}, 'unanswered'],
     [429, {}, 'broken'],
+    [503, {}, 'broken'],
     [503, { 'Retry-After': '0' }, 'broken'],
     [503, { 'Retry-After': 'soon' }, 'broken'],
     [500, later, 'broken'],

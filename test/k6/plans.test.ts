@@ -39,6 +39,7 @@ test('an overload has a ramp, a peak and a recovery, and fails on contract viola
     weir_unanswered: ['rate<0.001'],
     'http_req_duration{scenario:overload,expected_response:true}': ['p(99)<700'],
     'http_req_duration{scenario:recovery,method:POST}': ['p(99)<60'],
+    'http_req_failed{scenario:recovery}': ['rate<0.001'],
   });
   expect(planOverload({ ...overload, WEIR_TOKEN: 'wu_x' }).options.thresholds).toMatchObject({
     weir_found: ['rate==1'],
@@ -68,6 +69,7 @@ test('the steps of scaling follow a warm-up, each with its thresholds', () => {
   });
   expect(scale.options.thresholds).toMatchObject({
     'http_req_duration{scenario:step_8}': ['p(99)<1000'],
+    'http_req_failed{scenario:step_8}': ['rate<0.001', { threshold: 'rate<0.5', abortOnFail: true }],
     'weir_answers{scenario:step_8}': ['count>0'],
     'weir_answers{scenario:step_8,status:429}': noMoreThan(0),
     'weir_answers{scenario:step_8,status:503}': noMoreThan(0),

@@ -52,6 +52,8 @@ beforeAll(async () => {
     rejections: await idsOf('/api/v1/rejections'),
     deliveries: await idsOf('/api/v1/deliveries'),
     users: [await idOf('/api/v1/users', invited), administrator.id],
+    replays: [await world.make('jobs')],
+    tokens: await idsOf('/api/v1/tokens'),
     audit: ['1', '3'],
     docs: ['agents', 'pages', 'reference'],
   });
@@ -59,8 +61,8 @@ beforeAll(async () => {
 
 /** A page with these of its ids, or the path alone. */
 const addresses = (path: string) => {
-  const folder = path.split('/')[1]!;
-  return path.includes(':') ? (ids[folder] ?? []).map((id) => path.replace(/:\w+/, id)) : [path];
+  const [, kind] = /(\w+)\/:/.exec(path) ?? [];
+  return kind ? (ids[kind] ?? []).map((id) => path.replace(/:\w+/, id)) : [path];
 };
 
 const more = [
@@ -79,12 +81,15 @@ test('every page that is opened', async () => {
   const paths = pageRoutes.filter(([method, path]) => method === 'GET' && !/^\/(oidc|invitation|setup)/.test(path));
   const all = [...paths.flatMap(([, path]) => addresses(path)), ...more];
   const found: Record<string, string[]> = {};
+  const refused: string[] = [];
   for (const path of all) {
-    const { text } = await administrator.browse('GET', path, undefined, { accept: 'text/html' });
+    const { status, text } = await administrator.browse('GET', path, undefined, { accept: 'text/html' });
+    if (status >= 400) refused.push(path);
     const problems = await problemsOf(text);
     if (problems.length > 0) found[path] = [...new Set(problems)];
   }
   expect(all.length).toBeGreaterThan(60);
+  expect(refused).toEqual(more.filter((path) => /nowhere|no-such/.test(path)));
   expect(found).toEqual({});
 });
 

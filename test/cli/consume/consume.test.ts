@@ -341,6 +341,14 @@ describe('leases', () => {
 });
 
 describe('ending', () => {
+  test('TERM ends the long poll with exit code 0', async () => {
+    const { ended } = consume([]);
+    await until(() => weir.calls('claim').length === 1);
+    process.emit('SIGTERM', 'SIGTERM');
+    expect((await ended).exitCode).toBe(0);
+    await until(() => weir.calls('claim')[0]!.gone);
+  });
+
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s lets running commands finish, and settles their deliveries',
     async (signal) => {

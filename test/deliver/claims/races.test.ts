@@ -66,6 +66,19 @@ test.each(['never', 'after the claim', 'with the next claim'] as const)(
   },
 );
 
+test('while events arrive, 8 clients receive each of them once', async () => {
+  const { webhook, agent } = await subscribed(app);
+  const claiming = claimAll(agent, 1200, 'after the claim');
+  const sent: string[] = [];
+  const sender = async () => {
+    for (let i = 0; i < 100; i++) sent.push(await send(webhook));
+  };
+  await Promise.all(Array.from({ length: 12 }, sender));
+  const { ids } = await claiming;
+  expect(ids).toHaveLength(1200);
+  expect(new Set(ids)).toEqual(new Set(sent));
+});
+
 test('an agent that never acknowledges does not delay other agents', async () => {
   const webhook = await app.addWebhook();
   const [idle, busy] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];

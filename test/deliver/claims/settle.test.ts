@@ -215,8 +215,10 @@ describe('a nack', () => {
       delivery = await agent.claimOne();
       expect(delivery.attempt).toBe(attempt + 1);
     }
+    const counted = await app.metric('weir_deliveries_settled_total');
     for (let i = 0; i < 2; i++)
       expect(await agent.nack([delivery.receipt], { release: true })).toEqual(done(delivery.receipt));
+    expect(await app.metric('weir_deliveries_settled_total')).toBe(counted);
     expect(await row(delivery)).toMatchObject({ state: 'pending', attempts: 2, finished: false });
     expect(await agent.ack([delivery.receipt])).toEqual(gone(delivery.receipt));
     expect(await agent.claimOne()).toMatchObject({ id: delivery.id, attempt: 3 });

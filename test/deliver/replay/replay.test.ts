@@ -120,6 +120,9 @@ test('each filter of the list selects the same events', async () => {
     [{ q: 'needle', header: 'content-type: ' }, 1],
     [{ source: '192.0.2.1' }, 0],
     [{ from: nextYear }, 0],
+    [{ to: '2020-01-01T00:00:00Z' }, 0],
+    [{ content_type: 'image/png' }, 0],
+    [{ header: 'x-none: 1' }, 0],
     [{ delivery_state: 'done' }, 1],
   ] as const;
   const jobs: [string, number][] = [];

@@ -100,6 +100,7 @@ test('a token of an administrator manages other users and revokes their tokens; 
   expect((await by(lesser.token, 'PATCH', path, { name: 'x' })).body.code).toBe('forbidden');
   expect((await by(lesser.token, 'DELETE', `/api/v1/tokens/${theirs.id}`)).body.code).toBe('token_unknown');
   expect((await person.api('PATCH', path, { role: 'viewer' })).body.role).toBe('viewer');
+  expect((await person.api('GET', `/api/v1/tokens/${theirs.id}`)).body).toMatchObject({ user_id: other.id });
   expect((await person.api('DELETE', `/api/v1/tokens/${theirs.id}`)).status).toBe(204);
   expect((await person.api('DELETE', path)).status).toBe(204);
 });

@@ -61,6 +61,24 @@ test('the dead letters of an agent, or of one of its webhooks, are replayed by o
   expect((await agent.claim()).map(({ event }) => event.webhook_id)).toEqual([one.id, one.id]);
 });
 
+test('of a revoked agent no replay is offered', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  for (let i = 0; i < 2; i++) await send(webhook);
+  const [one, two] = await agent.claim();
+  await agent.nack([one!.receipt, two!.receipt], {});
+  await operator.api('POST', '/api/v1/deliveries/dismiss', { delivery_ids: [one!.id] });
+  const offers = async (state: string, button: string) =>
+    (await get(`/deliveries?state=${state}&agent_id=${agent.id}`)).includes(button);
+  const offered = async () => [
+    await offers('dead', 'Replay 1 dead letter'),
+    await offers('dismissed', 'Replay dismissed deliveries'),
+  ];
+  expect(await offered()).toEqual([true, true]);
+  await operator.api('DELETE', `/api/v1/agents/${agent.id}`);
+  expect(await offered()).toEqual([false, false]);
+});
+
 test('without a chosen row nothing changes', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);

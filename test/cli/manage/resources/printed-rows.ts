@@ -168,6 +168,8 @@ export const events: readonly Row[] = [
   ...['--content-type text/html', "--header 'x-shop: south'", '--source 192.0.2.1', '--delivery-state pending'].map(
     (filter): Row => [`event list ${filter} --json`, items()],
   ),
+  ['event list --search parcel --from 2000-01-01T00:00:00Z --json', items({ id: '{parcel}' })],
+  ['event list --search parcel --to 2000-01-01T00:00:00Z --json', items()],
   [
     "event export --content-type text/plain --header 'X-Shop: north' --source 127.0.0.0/8 --delivery-state none --search parcel",
     /^\{"id":"\{parcel\}".*"body":"a parcel".*\}\n$/,

@@ -83,6 +83,7 @@ const usage: Row[] = [
   ['audit list --limit 0', /--limit/],
   ['audit verify --head abc', /--head/],
   ...['list', 'export', 'replay'].flatMap((verb): Row[] => [
+    [`event ${verb} --from yesterday`, /--from/],
     [`event ${verb} --source nowhere`, /--source: Give an address or a network/],
     [`event ${verb} --content-type é`, /--content-type: Give at most 200 printable/],
     [`event ${verb} --delivery-state lost`, /--delivery-state/],

@@ -357,6 +357,8 @@ describe('the filter of a subscription', () => {
     const { id } = await made();
     for (const webhookId of [randomUUID(), 'none'])
       expect((await set(id, webhookId, null)).body).toMatchObject({ status: 404, code: 'webhook_unknown' });
+    const ended = await operator.api('DELETE', `${PATH}/${id}/subscriptions/none`);
+    expect(ended.body).toMatchObject({ status: 404, code: 'webhook_unknown' });
     const webhook = await app.addWebhook();
     expect((await set(randomUUID(), webhook.id, null)).body).toMatchObject({ status: 404, code: 'agent_unknown' });
   });

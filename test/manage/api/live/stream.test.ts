@@ -14,6 +14,7 @@ import { uuidv7Milliseconds } from '../../../../server/store/ids.ts';
 import { send as sendTo } from '../../../helpers/agents.ts';
 import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
+import { hold } from '../../../helpers/hold.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { RawClient, rawRequest, signedRequest } from '../../../helpers/requests.ts';
 import { shared } from '../../../helpers/shared.ts';
@@ -219,6 +220,23 @@ describe('a stream ends', () => {
     await app.sql(`update users set role = 'viewer' where id = $1`, person.id);
     await until(() => stream.ended);
     expect((await watch('', { authorization: `Bearer ${person.token}` })).status).toBe(200);
+  });
+
+  test('when its user is disabled while it opens', async () => {
+    takeClock();
+    const person = await addPerson(app, 'viewer');
+    const release = await hold(app.conninfo, 'lock table events in access exclusive mode');
+    onTestFinished(release);
+    const opening = watch('', { cookie: person.cookie });
+    const waiting = `select from pg_locks where not granted and relation = 'events'::regclass`;
+    await until(async () => (await app.sql(waiting)).length > 0);
+    await byId('update users set disabled_at = now() where id')(person);
+    // The announcement finds no stream yet.
+    await app.app.change(`user:${person.id}`);
+    await release();
+    const stream = await opening;
+    expect(stream.status).toBe(200);
+    await until(() => stream.ended);
   });
 
   test('at the next check after its session expires or is unused for a day (a stream is not use), without a notification', async () => {

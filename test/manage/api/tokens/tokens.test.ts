@@ -182,11 +182,11 @@ describe('a token created with a token', () => {
   const madeBy = (token: string, input: object = {}) =>
     use(token, '/api/v1/tokens', 'POST', { name: 'child', ...input });
 
-  test('expires with its creator by default and cannot outlive it', async () => {
-    const parent = await make(operator, { expires_in_days: 5 });
+  test('has the role of its creator and expires with it by default, and cannot outlive it', async () => {
+    const parent = await make(administrator, { expires_in_days: 5, role: 'operator' });
     const child = await madeBy(parent.token);
     const { expires_at } = parent;
-    expect(child.body).toMatchObject({ expires_at, role: 'operator', user_id: operator.id });
+    expect(child.body).toMatchObject({ expires_at, role: 'operator', user_id: administrator.id });
     for (const [input, pointer] of [
       [{ expires_in_days: 6 }, '/expires_in_days'],
       [{ expires_at: inDays(6) }, '/expires_at'],
