@@ -121,6 +121,10 @@ const rows: [
   ['filter test', 'testFilter', 200, () => ['--webhook', webhook.id, '--filter', 'bytes > 1']],
   ['audit list', 'listAudit', 200, () => []],
   ['audit verify', 'verifyAudit', 200, () => []],
+  ['issue list', 'listIssues', 200, () => []],
+  ['issue show', 'showIssue', 200, () => [someIssue()]],
+  ['issue assign', 'updateIssue', 200, () => [someIssue(), 'ada']],
+  ['issue snooze', 'updateIssue', 200, () => [someIssue(), '--for', '4h']],
   ['delivery list', 'listDeliveries', 200, () => []],
   ['delivery show', 'showDelivery', 200, () => [ids.dead[0]!]],
   ['delivery dead', 'groupDeadLetters', 200, () => []],
@@ -129,10 +133,6 @@ const rows: [
   ['delivery undo', 'undoDeliveries', 200, () => [said.get('delivery dismiss').action_id]],
   ['delivery replay', 'replayDelivery', 200, () => [ids.dead[0]!]],
   ['delivery replay', 'replayDeliveries', 200, () => ['--all-agents']],
-  ['issue list', 'listIssues', 200, () => []],
-  ['issue show', 'showIssue', 200, () => [someIssue()]],
-  ['issue assign', 'updateIssue', 200, () => [someIssue(), 'ada']],
-  ['issue snooze', 'updateIssue', 200, () => [someIssue(), '--for', '4h']],
   ['alert list', 'listAlerts', 200, () => []],
   ['alert test', 'testAlert', 200, () => [], 1],
   ['history', 'showHistory', 200, () => []],
@@ -154,7 +154,7 @@ function cellFile(): string {
   return path;
 }
 
-/** The dead letters of the agent are one. */
+/** The dead letters of the agent are one, until they are dismissed or delivered. */
 const someIssue = (): string => said.get('issue list').items[0].id;
 
 async function queuedJob(): Promise<string> {

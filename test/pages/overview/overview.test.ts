@@ -42,13 +42,6 @@ test('each step follows the one before it, and the checklist ends with the last'
   expect(done).not.toContain('card start');
 });
 
-test('once all steps are done, they are not read again', async () => {
-  const start = createStart(app.database);
-  expect(await start()).toBeNull();
-  await app.cutOff();
-  expect(await start().finally(() => app.restore())).toBeNull();
-});
-
 const unread = (page: string) => [...page.matchAll(/The ([a-z ]+) could not be read\./g)].map(([, part]) => part);
 
 test('the parts that do not need what cannot be read are shown', async () => {
@@ -80,4 +73,12 @@ test('the overview is good without an issue, and not while many requests are not
   );
   await count({ too_large: 2 });
   expect(await verdict()).toMatch(/^7\.8 % .+ 1 rejected, 5 rate limited, 2 refused$/);
+});
+
+// The last one: it ends the connections of all.
+test('once all steps are done, they are not read again', async () => {
+  const start = createStart(app.database);
+  expect(await start()).toBeNull();
+  await app.cutOff();
+  expect(await start().finally(() => app.restore())).toBeNull();
 });
