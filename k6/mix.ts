@@ -42,7 +42,9 @@ export default function mix(): void {
   if (kind === 'batch') return void counted(`${url}/batch`, lines, sign(webhook, lines), 202, extra);
   const body = bodyOf(bytes);
   if (kind === 'wrong_secret') return void counted(url, body, sign(withOtherSecret(webhook), body), 403, extra);
-  if (kind === 'unknown_webhook') return void counted(unknownWebhookUrl(url), body, sign(webhook, body), 404, extra);
+  // An unknown webhook has no limit of its own: from RATE_LIMIT_INGEST_MAX on, it is answered 429.
+  if (kind === 'unknown_webhook')
+    return void counted(unknownWebhookUrl(url), body, sign(webhook, body), [404, 429], extra);
   const headers = sign(webhook, body);
   if (kind === 'duplicate') headers[dedupeHeader!] = uniqueId();
   counted(url, body, headers, 202, extra);

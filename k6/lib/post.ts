@@ -34,18 +34,18 @@ export function uniqueId(timeMs = Date.now()): string {
 /**
  * Posts a body.
  * @param signature headers from `sign`; none send the request unsigned
- * @param expectedStatus the status that k6 does not count in http_req_failed
+ * @param expected the status, or the statuses, that k6 does not count in http_req_failed
  */
 export function post(
   url: string,
   body: string,
   signature: Record<string, string>,
-  expectedStatus: number,
+  expected: number | readonly number[],
   { tags, ...extra }: Extra = {},
 ): Response {
   return http.post(url, body, {
     headers: { 'Content-Type': 'application/json', ...signature },
-    responseCallback: http.expectedStatuses(expectedStatus),
+    responseCallback: http.expectedStatuses(...[expected].flat()),
     responseType: 'text',
     // One name for all webhooks: the webhook id in the URL would create a separate time series.
     tags: { name: 'POST /in/{webhook_id}', ...tags },
