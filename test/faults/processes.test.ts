@@ -198,7 +198,7 @@ load.test('Weir continues to serve while nothing reads its log, and counts the l
     return () => void chain.weir.child.stdout!.resume();
   },
   during: (sender) => sender.acceptMore(100),
-  // Every line that arrives is whole, and the log goes on.
+  // Every line that arrives is whole, and the log continues.
   after: () =>
     until(async () => {
       await ask(chain.weir.port, '/after-the-outage');

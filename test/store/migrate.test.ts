@@ -11,6 +11,21 @@ import { until } from '../helpers/wait.ts';
 
 const own = migrationFiles().at(-1)!.version;
 
+/** This release is ready and accepts events on the database, also after a change. */
+async function serveOn(fresh: FreshDatabase, change = async () => {}): Promise<void> {
+  const app = await startTestApp({}, fresh);
+  try {
+    const webhook = await app.addWebhook({ secret: null });
+    const accept = async () => expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
+    expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
+    await accept();
+    await change();
+    await accept();
+  } finally {
+    await app.stop();
+  }
+}
+
 describe('a schema of a newer release', () => {
   let fresh: FreshDatabase;
   beforeEach(async () => {
@@ -27,14 +42,7 @@ describe('a schema of a newer release', () => {
     await apply(own + 1, own - 1);
     await apply(own + 2, own);
     expect(await migrate(fresh.database)).toEqual([]);
-    const app = await startTestApp({}, fresh);
-    try {
-      const webhook = await app.addWebhook({ secret: null });
-      expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
-      expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
-    } finally {
-      await app.stop();
-    }
+    await serveOn(fresh);
   });
 
   test.each([
@@ -59,16 +67,9 @@ describe('a schema of an earlier commit', () => {
 
   test('is adopted when it has the migrations that are in the first file', async () => {
     expect(await migrate(fresh.database)).toEqual([]);
-    const app = await startTestApp({}, fresh);
-    try {
-      const webhook = await app.addWebhook({ secret: null });
-      expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
-      expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
+    await serveOn(fresh, async () => {
       expect(await migrate(fresh.database, { files: await nextMigrations() })).toEqual([nextMigration]);
-      expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
-    } finally {
-      await app.stop();
-    }
+    });
   });
 
   test.each([

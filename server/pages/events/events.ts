@@ -73,7 +73,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
           : { items: [], next_cursor: null, complete: true, searched_to: null };
     const { errors, ...feedback } = listed.kind === 'done' || waits ? noErrors : formErrors(listed);
     const ids = page.items.map((event) => event.webhook_id);
-    // What the page has is all there is, or a search goes on.
+    // What the page has is all there is, or a search continues.
     const isCounted = (page.next_cursor === null && filters.cursor === undefined) || page.searched_to !== null;
     const [webhooks, deliveries, counted, types] = await Promise.all([
       choicesOf(call, 'webhooks', [...ids, filters.webhook_id]),

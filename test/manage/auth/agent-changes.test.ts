@@ -195,7 +195,7 @@ describe('a rotation with an overlap', () => {
     await until(usedAt);
   });
 
-  test('a waiting claim goes on after a rotation with an overlap', async () => {
+  test('a waiting claim continues after a rotation with an overlap', async () => {
     const claim = agent.claimOne({ wait_seconds: 30 });
     await until(async () => (await app.metric('weir_claims_waiting')) === 1);
     await rotate(600);

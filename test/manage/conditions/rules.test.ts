@@ -63,7 +63,7 @@ function histogram(name: string): Scenario {
   return { fires: buckets('0+98x120'), quiet: buckets('0+99.5x120'), labels: machineLabels, pendingMinutes: 9 };
 }
 
-/** More series that are no fault. */
+/** More series for which no rule fires. */
 const beside = (one: Scenario, quiet: Series): Scenario => ({ ...one, quiet: { ...one.quiet, ...quiet } });
 
 const received = (status: number, route = '/in/:webhook_id') =>

@@ -136,7 +136,7 @@ describe('the work of', () => {
       await until(async () => (await app.metric('weir_open_requests')) === 0);
       asked = await statements();
     });
-    // What goes on runs as many statements as one of these requests, and ends before both.
+    // What continues runs as many statements as one of these requests, and ends before both.
     for (let i = 0; i < 2; i++) expect(await ask()).toBe(200);
     expect((await statements()) - asked - 2 * whole).toBeLessThan(whole / 2);
   });
