@@ -25,7 +25,7 @@ export const DEAD_COUNTED_MAX = 1_000;
 /** A temporary agent is removed this long after its last request. */
 export const TEMPORARY_AGENT_SECONDS = 3_600;
 
-/** Webhooks that an agent names: it may have thousands. */
+/** Webhooks listed in the record of an agent, which may have thousands. */
 export const FIRST_WEBHOOKS = 3;
 
 const OVERLAP_SECONDS_MAX = 604_800;

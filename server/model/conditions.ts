@@ -23,9 +23,12 @@ interface ConditionRow {
   subject: 'agent' | 'webhook' | 'machine' | 'process' | 'cell' | 'installation';
   /** `critical`: senders or agents are affected, act now. `warning`: act today. */
   severity: 'critical' | 'warning';
-  /** True: a machine finds it, each its own or by what it sees. Absent: the database has what it is found by. */
+  /** True: each machine finds the condition from its own state. Absent: it is read from the database. */
   local?: true;
-  /** It holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Absent: any value. A setting is named by its default. */
+  /**
+   * The condition holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Absent: any value. For a setting:
+   * its default.
+   */
   threshold?: number;
   /** Unit of the value; absent: nothing is counted. */
   unit?: string;
@@ -42,12 +45,12 @@ interface ConditionRow {
   runbook?: string;
   /** Alerts about it. */
   reported?: {
-    /** The threshold and its unit, when an alert begins, and its sentence, where they are not those of the list. */
+    /** Where alerts differ from the list: threshold and unit, when an alert begins, and its sentence. */
     threshold?: number;
     unit?: string;
     meaning?: string;
     text?: Sentence;
-    /** What is over when it has ended. */
+    /** The sentence of an alert that has ended. */
     over: (name: string) => string;
     /** The alert ends when the condition has not held for this long. 0: its source looks back far enough by itself. */
     calmMs: number;
@@ -60,11 +63,11 @@ export const PENDING_SECONDS = 300;
 const PAUSED_SECONDS_MAX = 86_400;
 /** Default of ALERT_REJECTIONS_PER_MINUTE. */
 const REJECTIONS_PER_MINUTE = 60;
-/** Fewer rejections in an hour are strays: a scanner, a person who tries. */
+/** Fewer rejections in an hour do not count: scanners and people who try cause some. */
 const REJECTED_MIN = 5;
 /** Rejections have ended when none came for this long, and requests verify. */
 export const REJECTIONS_QUIET_MS = 300_000;
-/** Rate-limited requests in an hour, and their share of all requests of the webhook: bursts now and then are what the limit is for. */
+/** Rate-limited requests in an hour, and their share of all requests of the webhook. Fewer are normal: the limit exists for bursts. */
 const LIMITED_MIN = 20;
 export const LIMITED_SHARE_MIN = 0.1;
 /** A dead letter is new for this long. */
@@ -76,7 +79,7 @@ export const EXPIRING_COUNTED_MAX = 10_000;
 /** Days after today that must have partitions. */
 export const PARTITIONS_AHEAD_MIN = 2;
 
-/** The reason of a group. */
+/** `: CAUSE`; '' without a cause. */
 const because = (cause: string) => (cause === '' ? '' : `: ${cause}`);
 
 export const conditionTable = {
@@ -385,7 +388,7 @@ export function reportOf(kind: ReportedKind): Report {
   return { meaning, text, unit, ...reported! };
 }
 
-/** The link to the page where to act. */
+/** The text of the link to `page`. */
 export const actionOf = (kind: ConditionKind): string => conditionOf(kind).action ?? 'Open the status';
 
 const spans = [

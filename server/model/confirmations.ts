@@ -8,7 +8,7 @@ interface Confirmation {
   by: 'click' | 'name' | null;
   /** A sentence about the target. */
   consequence: string;
-  /** Only with such an input; absent: always. */
+  /** Whether this input needs the confirmation; absent: every input. */
   when?(input: Readonly<Record<string, unknown>>): boolean;
 }
 

@@ -177,7 +177,7 @@ export const requestsQuery = <Page extends z.ZodRawShape>(page: Page) =>
     .refine((query) => inOrder(query as Parameters<typeof inOrder>[0]), notInOrder);
 
 const SPOOL = 'Set INGEST_SPOOL_DIR to keep events while they cannot be stored.';
-/** What to do, where it is not what the problem says. */
+/** Fixes that differ from the one of the problem. Null: nothing to fix. */
 const fixes: Readonly<Record<string, string | null>> = {
   duplicate: null,
   webhook_disabled: 'Enable the webhook, or have the sender stop.',

@@ -25,7 +25,7 @@ export type Outage = z.output<typeof outageSchema>;
 
 /** Hours of `hours`. */
 export const ISSUE_HOURS = 24;
-/** Resolved issues are kept for this long, and so many of them. */
+/** How long resolved issues are kept, and at most how many. */
 export const ISSUES_KEPT_DAYS = 90;
 export const ISSUES_MAX = 10_000;
 const SNOOZE_DAYS_MAX = 366;
@@ -119,5 +119,5 @@ export const issueInput = z.strictObject({
 });
 export type IssueInput = z.output<typeof issueInput>;
 
-/** Whether a value of this kind is a number of things, which is the count of an issue. */
+/** Whether the value of this kind is a number of things: it is then the `count` of the issue. */
 export const isCounted = (kind: ConditionKind): boolean => ![undefined, 'seconds'].includes(conditionOf(kind).unit);

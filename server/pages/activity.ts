@@ -27,7 +27,7 @@ export const agentActivity = async (call: Call, ids: Ids) => {
   return byId(ids.length > 0 && (await call('listAgentActivity', { query })), 'agent_id');
 };
 
-/** @param called false: there was nothing to read */
+/** @param called false: no ids were given, so nothing was called */
 function byId<Item>(
   called: false | { kind: 'done'; body: { items: readonly Item[] } } | Invalid | Problem,
   key: keyof NoInfer<Item>,

@@ -26,7 +26,7 @@ const PRELOADED_MAX = 20_000;
 /** Rows of one query of `readAhead`. The event loop takes them at once, so they are few. */
 const PART_ROWS = 100;
 const UUID_CHARS = 36;
-/** Rows in memory, 1.5 to 2 KB each (bench/NOTES.md). With one row more than fit, asked for in turn, each request is a query. */
+/** Rows in memory, 1.5 to 2 KB each (bench/NOTES.md). With one webhook more, all used in turn, every request would need a query. */
 export const ROWS_MAX = 200_000;
 /** Ids that do not exist are cached separately, so that a flood of them evicts no row. */
 const ABSENT_MAX = 10_000;

@@ -6,12 +6,15 @@
 const EVERY_MS = 5_000;
 /** Rows of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
 export const VALUES_MAX = 2_000;
-/** More values wait this long, so that those of one id share a write: of 100,000 webhooks, no two events share one within EVERY_MS. */
+/**
+ * Above VALUES_MAX, values are written at this interval, so that several of one id share a write: 100,000 webhooks rarely have two events
+ * within EVERY_MS.
+ */
 const MANY_EVERY_MS = 60_000;
-/** From so many values on they wait this long: writes of 100,000 webhooks a minute took a tenth of a core. */
+/** From this number of values on they are written every SPARSE_EVERY_MS: writes of 100,000 webhooks a minute took a tenth of a core. */
 export const SPARSE_FROM = 20_000;
 export const SPARSE_EVERY_MS = 300_000;
-/** Pause between two such writes. 100,000 values are written within 25 s, on one connection, and leave three quarters of a core. */
+/** Pause between two writes of many values. 100,000 are written within 25 s, on one connection, and leave three quarters of a core free. */
 const PAUSE_MS = 400;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
@@ -39,7 +42,7 @@ export class WriteBehind<Value = number> {
   #slots = new Map<string, Slot<Value>>();
   #writing: Promise<void> = Promise.resolve();
   #ticks = 0;
-  /** Calls of `flush` that wait: nothing is paused until they are done. */
+  /** Calls of `flush` that wait: writes make no pauses until they are done. */
   #waiting = 0;
   #endPause: () => void = () => {};
 
@@ -152,7 +155,11 @@ export class WriteBehind<Value = number> {
     return some;
   }
 
-  /** Keeps what was not written. @param written how many of the slots were. @param some values that were taken from the next ones */
+  /**
+   * Keeps what was not written.
+   * @param written number of slots that were written
+   * @param some values that were taken from the slots after these
+   */
   #putBack(slots: Map<string, Slot<Value>>, written: number, some: ReadonlyMap<string, Value>): void {
     const since = this.#slots;
     this.#slots = slots;
@@ -179,7 +186,7 @@ export class WriteBehind<Value = number> {
   }
 }
 
-/** How often so many values, more than VALUES_MAX, are written. */
+/** Interval of the writes of this number of values, which is over VALUES_MAX. */
 export function everyMsOf(values: number): number {
   return values >= SPARSE_FROM ? SPARSE_EVERY_MS : MANY_EVERY_MS;
 }

@@ -18,7 +18,7 @@ export function tagsIn(field: string): string[] {
   return field.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\uffff]*"/g) ?? [];
 }
 
-/** Value of a field. Joins repeated fields: a list may be sent in several of them. */
+/** The value of a list field, with repeated fields joined. */
 export function fieldList({ headers }: Exchange, name: string): string | undefined {
   const values = headers.filter((_, i) => i % 2 === 1 && headers[i - 1] === name);
   return values.length === 0 ? undefined : values.join(', ');

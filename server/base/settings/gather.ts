@@ -113,7 +113,7 @@ export function unknownSettings(variables: Iterable<string>): UnknownSetting[] {
   });
 }
 
-/** What an operator reads of it. */
+/** The sentence for the operator. */
 export function describeUnknown({ name, meant }: UnknownSetting): string {
   return meant === null ? name : `${name} (${meant}?)`;
 }

@@ -142,7 +142,7 @@ function choice(name: string, label: string, query: string) {
 
 function panel(name: MetricName, labels: readonly string[], wholeDatabase: boolean) {
   const [, meaning] = metricTable[name];
-  // Without cells no series has it.
+  // Without cells no series has the label `cell`.
   const cell = cellMetrics.has(name) ? ['cell'] : [];
   // The first phrase, as far as a title has room.
   const title = meaning.split(/[,;:(]| {2}/)[0]!.trim();

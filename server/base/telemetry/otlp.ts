@@ -40,7 +40,7 @@ const EVERY_MS = 1_000;
 const BATCH_SPANS = 512;
 const EXPORT_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 2_000;
-/** More than Spans lets wait. */
+/** More than the number of spans that Spans lets wait. */
 const QUEUE_SPANS = 8_192;
 
 const kinds = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER } as const;
@@ -67,7 +67,7 @@ export function openSink(settings: Settings, { onSent, onFailed }: SinkObserver)
   let next: EndedSpan | null = null;
   const provider = new TracerProvider({
     resource: resourceFromAttributes({ 'service.name': settings.OTEL_SERVICE_NAME, 'service.version': release() }),
-    // Spans has decided.
+    // Spans has made the decision already.
     sampler: new AlwaysOnSampler(),
     idGenerator: { generateTraceId: () => next!.traceId, generateSpanId: () => next!.spanId },
     spanProcessors: [

@@ -10,7 +10,7 @@ import {
   WeirError,
 } from '../../deliver/client/index.ts';
 
-/** The command, as the parts of an agent see it. */
+/** The run of a command, as its handler sees it. */
 export interface Running {
   io: CommandIo;
   progress: Pick<ReturnType<typeof showConsumeProgress>, 'report' | 'write'>;
@@ -30,7 +30,7 @@ interface AgentParts {
   reportsFailures: boolean;
   /** What a refused credential means; without it the error of the agent says it. */
   refused?: string;
-  /** Called in the end, whatever it was. */
+  /** Called at the end of every run, also a failed one. */
   close: () => Promise<void> | void;
 }
 

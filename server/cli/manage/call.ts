@@ -43,7 +43,7 @@ export interface Connection {
   close: () => Promise<void>;
 }
 
-/** A command on this machine uses the database itself: always, because it works on what Weir cannot vouch for, or if no Weir serves. */
+/** Whether a command on this machine opens the database itself: always, because it must not depend on Weir, or only when no Weir serves. */
 export type UsesDatabase = 'always' | 'unless_served';
 
 export type OpenConnection = (io: CommandIo, database?: UsesDatabase) => Promise<Connection>;
@@ -68,7 +68,7 @@ export class ProblemFailure extends CommandError {
   }
 }
 
-/** Problems that the command line causes. */
+/** Problems that count as wrong usage (exit code 2). */
 const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_only']);
 
 /** Command that fixes the cause of a problem, or lists what is in its way. */

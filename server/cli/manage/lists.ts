@@ -85,7 +85,7 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
   throw notFound(`${resource}_unknown`, `no ${active} has the id or ${keyOf(resource)} ${given}`);
 }
 
-/** No more webhooks and agents of one list are shown by name. */
+/** Names are looked up for at most this number of webhooks and agents of a list. */
 const NAMED_MAX = 50;
 
 /** Names by id of the webhooks and agents that items of a list belong to. One that was deleted has none. */

@@ -17,7 +17,7 @@ import { callOver } from './remote.ts';
 
 /** Exit code when nothing serves. */
 const NOTHING_SERVES = 3;
-/** A process that was killed leaves its socket until the primary sees its end, and until another one serves. */
+/** How long a killed process may leave its socket behind: until the primary notices, and another process serves. */
 const REPLACED_MS = 5_000;
 const RETRY_MS = 50;
 
@@ -110,7 +110,7 @@ function socketClient(link: string, nothingServes: CommandError): ApiClient {
         const sent = await sendTo(socketPath, call);
         // Without a connection, or when it closed before the whole request was written, no process has run the request.
         const repeated = ['ECONNREFUSED', 'ENOENT', 'EPIPE'];
-        // A read changes nothing.
+        // A GET changes nothing, so it may be repeated after a reset.
         if (call.method === 'GET') repeated.push('ECONNRESET');
         return sent.kind === 'failed' && repeated.includes(sent.name) ? null : sent;
       });

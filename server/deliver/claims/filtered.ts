@@ -74,7 +74,7 @@ export async function claimFiltered(
       // Wait when nothing was judged, because the thread has too much to do. Also wait when none of the passed deliveries was leased: the
       // agent is at its limit, or another claim took them.
       const isStuck = claimed.length === 0 && (passedIds.length > 0 || excludedIds.length === 0);
-      // What was excluded may have held others of its key.
+      // Excluded deliveries may have held others with their key.
       const mayHaveHeld = order.isOrdered && excludedIds.length > 0;
       const isLast = isWhole && candidates.length < Math.min(size, EACH_MIN) && !mayHaveHeld;
       if (isStuck || isLast) return result;

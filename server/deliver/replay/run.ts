@@ -19,7 +19,7 @@ import { failJob, findJob, nextJob } from '../../store/queries/replays/jobs.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */
 const CHECK_EVERY_MS = 2_000;
-/** Errors in a row, other than of an unavailable database, after which a job fails. */
+/** After this number of consecutive errors a job fails. Outages of the database do not count. */
 const FAILURES_MAX = 3;
 const NO_AGENT = 'no agent of agent_ids is active any more';
 

@@ -86,7 +86,7 @@ function tryOwnPassword<T>(
 
 interface PasswordChange {
   current: string;
-  /** Must pass passwordProblem. */
+  /** The new password. It must pass passwordProblem. */
   next: string;
   /** Revokes the user's API tokens too: anyone who knew the old password may have created some. */
   revokeTokens: boolean;

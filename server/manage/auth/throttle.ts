@@ -60,7 +60,7 @@ export async function tryPassword<T>(
 ): Promise<Result<T>> {
   const outcome = await passwords.admit(async (hasher): Promise<Result<T>> => {
     const { user, key, device, actor, account } = await find();
-    // The order of locks, also in `succeeded`, so that two transactions never deadlock.
+    // Limits are locked in this order everywhere, also in `succeeded`, so that two transactions never deadlock.
     const limits =
       device === null
         ? [

@@ -19,18 +19,18 @@ export interface Held {
   value?: number;
   threshold?: number | null;
   since?: string;
-  /** Why, and what to do about that cause. */
+  /** The cause, and its fix; undefined: the texts of the table. */
   cause?: string;
   fix?: string;
-  /** The group, of several of one subject, and what its page is asked for: `&reason=...`. */
+  /** Which group of the subject it is, and the query of the page that lists the group: `&reason=...`. */
   part?: string;
   query?: string;
 }
 
-/** The group of all further groups of a subject. */
+/** The group that stands for all groups over the limit. */
 export const FURTHER = { part: 'further', cause: 'further reasons' } as const;
 
-/** What this machine finds about itself. */
+/** This machine as the subject of a condition. */
 export const thisMachine = () => ({ id: hostname(), name: hostname() });
 
 /** The issue with the texts of the table. @param nowMs Unix milliseconds. */
@@ -120,7 +120,7 @@ export function describeAlert(alert: AlertRow, publicUrl: string): DescribedAler
   };
 }
 
-/** A revoked agent solves nothing. */
+/** The sentence of an alert that a revocation has ended: its cause is not solved. */
 function revoked(name: string, undelivered: number): string {
   return `Agent ${name} is revoked, ${counted(undelivered, 'delivery', 'deliveries')} undelivered.`;
 }

@@ -104,15 +104,15 @@ function progressOf(
   return progress;
 }
 
-/** Whether another machine finds it. */
+/** Whether only another machine can find the condition of this alert. */
 function isElsewhere({ condition, subject_id: id }: AlertRow, spool: MachineSpool | null): boolean {
   if (condition === 'disk') return !id.startsWith(DISK_HERE);
   return condition === 'spool' && id !== spool?.id;
 }
 
 /**
- * A webhook that expects events more often than its `calmMs` is calm after as long as it expects: with senders that are a little slower, each
- * event would end an alert, and each pause begin one.
+ * The alert `silent` of a webhook that expects an event more often than every `calmMs` ends after the expected time. Otherwise senders that
+ * are a little late would begin and end an alert with each event.
  */
 function calmMsOf({ condition, threshold }: AlertRow): number {
   const { calmMs } = reportOf(condition);

@@ -16,16 +16,16 @@ import {
 } from '../../store/queries/alerts/issues.ts';
 import { FURTHER, type Held, hoursOf } from './describe.ts';
 
-/** An issue that returns within this time continues: what comes and goes does not fill the list. */
+/** An issue that returns within this time is continued, so that alternating conditions do not fill the list. */
 export const RETURN_MS = HOUR_MS;
-/** `last_at` of an issue that does not change is written this often, and of one of thousands, which any machine finds, at most 200 times a second. */
+/** How often `last_at` of an unchanged issue is written. Of thousands of issues that any machine finds, at most one every SEEN_MS. */
 const SEEN_EVERY_MS = 10_000;
 const SEEN_MS = 5;
-/** What only one machine can find has gone when none has found it for this long. */
+/** An issue that each machine finds by itself is resolved when no machine has found it for this long. */
 const LOCAL_GONE_MS = 45_000;
 /** Groups of one webhook or agent within RETURN_MS; further ones are counted as one, so that a flood of reasons does not fill the list. */
 export const GROUPS_MAX = 10;
-/** A change this long before the beginning may be its cause. */
+/** A change this long before an issue began may be its cause. */
 const CHANGE_MS = HOUR_MS;
 
 /**
@@ -112,7 +112,7 @@ function isSame({ name, cause, fix }: IssueFacts, held: Held): boolean {
   return name === (held.subject?.name ?? '') && cause === held.cause && fix === held.fix;
 }
 
-/** What holds, with at most GROUPS_MAX groups of a subject, and the further ones as one. */
+/** The conditions that hold, with at most GROUPS_MAX groups of a subject; the others become one group. */
 function grouped(held: readonly Held[], rows: readonly IssueRow[]): Held[] {
   const groups = new Map<string, Set<string>>();
   const groupsOf = (subject: string) => groups.get(subject) ?? groups.set(subject, new Set()).get(subject)!;
@@ -166,7 +166,7 @@ const changes: Readonly<Record<string, string>> = {
   'agent.unsubscribe': 'the agent was unsubscribed from a webhook',
 };
 
-/** Adds the last change of its subject to each issue that began. One that silence or a queue shows may follow its beginning. */
+/** Adds to each new issue the last change of its subject. For silence and queues the change may come after the beginning. */
 async function addCauses(query: Query, begun: readonly Change[], nowMs: number): Promise<void> {
   const spans = begun.map(({ id, kind, subject_id, first_at }) => ({
     id,

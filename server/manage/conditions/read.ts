@@ -50,9 +50,9 @@ const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
 const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
-/** A reason and a header. */
+/** Length of a reason with its header. */
 const PART_CHARACTERS_MAX = 300;
-/** Filters that are checked. weir doctor checks more. */
+/** Filters that are checked; weir doctor checks more. */
 const FILTERS_MAX = 2_000;
 
 export interface ReaderParts {
@@ -177,7 +177,7 @@ const REASON_CHARACTERS_SHOWN = 120;
 
 function shortened(reason: string | null): string {
   if (reason === null) return 'the agent gave no reason';
-  // By characters: Postgres refuses half of a pair.
+  // Cut by characters: Postgres refuses half of a surrogate pair.
   const characters = [...reason];
   return characters.length > REASON_CHARACTERS_SHOWN
     ? `${characters.slice(0, REASON_CHARACTERS_SHOWN).join('')}…`
@@ -224,7 +224,7 @@ function causeOf(failure: CommitFailure): Pick<Held, 'cause' | 'fix'> {
   return { cause: finding, fix: `${fix[0]!.toUpperCase()}${fix.slice(1)}. Postgres said: ${said}` };
 }
 
-/** What ids of disks of this machine begin with. */
+/** Prefix of the ids of this machine's disks. */
 export const DISK_HERE = `${hostname()}:`;
 
 export function diskSubject({ place, places }: LowDisk): NonNullable<Held['subject']> {

@@ -104,7 +104,7 @@ export class OutageLog {
           this.#save(nowMs);
         },
         () => {
-          // The database is away again: they stay in the file.
+          // The database is away again: the outages stay in the file.
         },
       )
       .finally(() => {

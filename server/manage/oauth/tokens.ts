@@ -17,7 +17,7 @@ import { type Refusal, refusal } from './clients.ts';
  * its access. A revoked grant is refused at once.
  */
 export const ACCESS_SECONDS = 3_600;
-/** A grant that is not used for this long expires. */
+/** A grant expires when it was not used for this long. */
 export const GRANT_SECONDS = 30 * 86_400;
 
 /** Body of the answer (RFC 6749, section 5.1). */

@@ -12,10 +12,10 @@ import type { ASTNode } from '@marcbachmann/cel-js';
 const RESULT_BYTES_MAX = 4_194_304;
 /** Limit on the sum of the results of one evaluation: lists can hold many. */
 const RESULTS_BYTES_MAX = 33_554_432;
-/** What an item of a list and an entry of a map count. */
+/** Size that an item of a list counts, and an entry of a map. */
 const ITEM_BYTES = 16;
 const ENTRY_BYTES = 64;
-/** What one byte of JSON counts: 3 bytes of it become an object of 56. */
+/** Size that one byte of JSON counts: 3 bytes can become an object of 56. */
 const JSON_BYTES = 16;
 /**
  * Length of a text times the length of the text searched in it: the comparisons that V8 makes in the worst case. Nothing interrupts

@@ -12,7 +12,7 @@ export const INFLATED_BYTES_MAX = 1_048_576;
 const RATIO_MAX = 250;
 const MAGIC = [0x1f, 0x8b];
 
-/** Whether a body is compressed. The header is looked at only where the body begins so. */
+/** Whether a body is compressed. The header is read only if the body begins like gzip. */
 export function isGzip(body: Uint8Array, encodingOf: () => string | null | undefined): boolean {
   if (body[0] !== MAGIC[0] || body[1] !== MAGIC[1]) return false;
   return /^\s*(?:x-)?gzip\s*$/i.test(encodingOf() ?? '');

@@ -11,7 +11,7 @@ const controlCharacters = /[\0-\x08\x0a-\x1f\x7f]/g;
  * for 15; a pattern for each value, a text of all lines and its copy took 0.75 and 2.2 (Node 20).
  */
 export class HeaderLines {
-  /** Results are parts of it. A new one begins where the next result may not fit. */
+  /** The buffer of which the results are parts. A new one is allocated when the next result may not fit. */
   #chunk = Buffer.alloc(0);
   #used = 0;
 

@@ -21,7 +21,7 @@ const PAGE_TIMEOUT_MS = 60_000;
 /** Throws OperatorError if ARCHIVE_DIR is not a directory that this user can write to. */
 export async function checkArchive(directory: string): Promise<void> {
   try {
-    // The slash: a file is refused too.
+    // The slash at the end refuses a file.
     await access(join(directory, '/'), constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new OperatorError(
@@ -50,7 +50,7 @@ export function archiveTo(directory: string, stopping: () => boolean = () => fal
       else await rename(unfinished, path);
       await flushPath(directory);
     } catch (error) {
-      // A full disk gets its space back.
+      // Frees the space on a full disk.
       await rm(unfinished, { force: true }).catch(() => {});
       throw error;
     }

@@ -48,7 +48,7 @@ export class Child {
   /** Order: `starting`, `serving`, `leaving`, `ended`. Every state but the last may be skipped. */
   state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
   lastSnapshot: MetricsSnapshot | null = null;
-  /** What it runs; null until it says. */
+  /** The build that the process runs; null until it has reported it. */
   build: Build | null = null;
   /** The process reported that it cannot serve and that a retry would not help. */
   refused = false;

@@ -11,7 +11,7 @@ import type { DiskPlace, DiskState } from '../../model/machines.ts';
 
 const READ_EVERY_MS = 30_000;
 const READ_TIMEOUT_MS = 5_000;
-/** What is kept for the forecast: one value in ten minutes of a day. */
+/** The forecast uses one sample every ten minutes, of the last day. */
 const KEPT_EVERY_MS = 600_000;
 const KEPT_MAX = 144;
 const FORECAST_FROM_MS = 3_600_000;
@@ -22,7 +22,7 @@ interface Sample {
   free: number;
 }
 
-/** Null: it cannot be read. */
+/** Null: the disk cannot be read. */
 type Read = { disk: string; free: number } | null;
 
 function diskPaths({ DATA_DIR, INGEST_SPOOL_DIR, ARCHIVE_DIR, database }: Settings): Map<DiskPlace, string> {
@@ -38,7 +38,7 @@ function diskPaths({ DATA_DIR, INGEST_SPOOL_DIR, ARCHIVE_DIR, database }: Settin
 export class Disks {
   readonly #settings: () => Settings;
   readonly #read: (path: string) => Promise<Read>;
-  /** Oldest first; the last one is the present. */
+  /** Oldest first; the last sample is the current one. */
   readonly #samples = new Map<DiskPlace, Sample[]>();
   readonly #reading = new Set<DiskPlace>();
 
@@ -53,11 +53,11 @@ export class Disks {
     return every(READ_EVERY_MS, async () => this.look(performance.now()), 0);
   }
 
-  /** Starts to read those that have answered before. Nothing waits for it. */
+  /** Starts to read each disk whose last read has ended. Nothing waits for the result. */
   look(nowMs: number): void {
     for (const [place, path] of diskPaths(this.#settings())) {
       if (this.#reading.has(place)) {
-        // What it said before is not known any more.
+        // The last read hangs, so the earlier values are no longer valid.
         this.#samples.delete(place);
         continue;
       }

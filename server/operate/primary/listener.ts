@@ -54,7 +54,7 @@ export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => per
     } catch (error) {
       dueMs = nowMs() + backoffMs(failures++, PAUSE, Math.random());
       const reason = (error as Error).message;
-      // The lines after the first are from the log of Postgres, with times.
+      // The first line is the cause; the others are log lines of Postgres with times.
       const [cause] = reason.split('\n') as [string];
       if (cause !== reported) log('database_start_failed', { reason });
       reported = cause;

@@ -14,7 +14,7 @@ type Metric = { name: string; type: string; help: string; values: { value: numbe
 /** Scrapers keep one connection each. Without a limit, clients could take all descriptors of the primary. */
 export const CONNECTIONS_MAX = 64;
 
-/** What the primary counts itself, with the series that start at 0. */
+/** The counters of the primary itself, with the series that start at 0. */
 const counted = {
   weir_process_restarts_total: [{}],
   weir_rolling_restarts_total: [{ outcome: 'restarted' }, { outcome: 'failed' }],

@@ -16,10 +16,10 @@ import type { PrimarySpool } from './spool.ts';
 
 /** One for the lock, one for the batches. */
 const JOB_CONNECTIONS = 2;
-/** A Weir that is started for a moment makes no WAL files. */
+/** Before this no WAL files are made: Weir may run for a moment only. */
 const WAL_POOL_AFTER_MS = 10_000;
 
-/** Starts this work, and pushes the steps that stop it. */
+/** Starts the work, and pushes the steps that stop it to `undo`. */
 export function startWork(
   { state, conninfo, database, cells, log, undo }: Shared,
   serving: Serving,
@@ -57,7 +57,7 @@ export function startWork(
   );
 }
 
-/** Fills the pool of WAL files once. The returned function ends that. */
+/** Fills the pool of WAL files once. The returned function stops it. */
 function keepWalPool(database: Database, dataDir: string, log: Log): () => Promise<void> {
   const stopping = new AbortController();
   const fill = async () => {
@@ -75,7 +75,7 @@ function keepWalPool(database: Database, dataDir: string, log: Log): () => Promi
 }
 
 const EVERY_MS = 1_000;
-/** A cell that is restored from a backup is noticed if the backup is older than this. */
+/** Interval of the marks: a restored backup of a cell that is younger than this is not noticed. */
 const MARK_EVERY_MS = 10_000;
 
 /** Migrations of cells that are logged. @param waitsForLocks see CellMigrations */
@@ -99,15 +99,16 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
   const mark = async () => {
     for (const cell of cells.all().slice(1)) {
       if (cell.away !== null || cell.state === 'adding') continue;
-      // For the alerts: no event is stored by this process.
+      // Alerts need it: this process stores no events, so it does not notice refusals.
       await cell.probe();
       await raiseMark(cell.database)
         .then((raised) => noteMark(home!.database, cell.number, raised))
-        // The next mark is as good.
+        // A missed mark does no harm: the next one replaces it.
         .catch(() => {});
     }
   };
-  // During an upgrade, a primary of the earlier release copies agents without the columns that it does not know. The last one that starts is of this release.
+  // During an upgrade, a primary of the earlier release copies agents without columns that it does not know. All agents are copied again
+  // once, by the new release.
   let isNoted = false;
   const keepUp = async () => {
     if (cells.all().length === 1) return;
@@ -118,7 +119,7 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
       if (work.cells.length > 0) await copyToAll(cells, work.cells);
       if (work.moves) await finishMoves(cells);
     } catch {
-      // What does not answer now is finished when it does.
+      // Tried again in a second.
     }
   };
   const stops = [

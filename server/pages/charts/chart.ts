@@ -1,6 +1,6 @@
 /** Line charts as SVG paths: numbers in, coordinates out; the template draws. */
 
-/** Units of the coordinates. A line leaves this room below the top. */
+/** Space between the top and the highest line, in units of the coordinates. */
 const HEADROOM = 6;
 
 /**

@@ -109,10 +109,10 @@ export function bandsOf(outages: readonly Outage[], [first, last]: [number, numb
 }
 
 const CHANGES_MAX = '50';
-/** Changes of what traffic depends on. A test request, or the look at a rejection, changes nothing. */
+/** Kinds of changes that may affect traffic; a test request does not. */
 const KINDS = ['webhook.', 'agent.'];
 const NO_CHANGE = new Set(['webhook.test']);
-/** The processes serve another build. */
+/** The action that records a new build. */
 const DEPLOY = 'build.start';
 
 export interface Change {
@@ -160,7 +160,7 @@ export function marksOf(changes: readonly Change[], [first, last]: [number, numb
   });
 }
 
-/** What an actor did, before the kind and the name of the target; other verbs are their past form. */
+/** Phrases for actions, before the kind and the name of the target. For other actions verbOf makes the past tense. */
 const verbs: Readonly<Record<string, string>> = {
   accept_invitation: 'accepted the invitation of',
   began: 'reported',

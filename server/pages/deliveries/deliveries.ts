@@ -45,10 +45,10 @@ async function deadGroups(call: Call, filters: Filters) {
   return { groups: { ...grouped.body, items }, replays };
 }
 
-/** States of a list that is replayed as a whole. Dead letters are replayed by reason. */
+/** States in which a button replays the whole list. Dead letters are replayed by reason. */
 const replayedAsAWhole = ['dismissed', 'filtered'];
 
-/** The state whose deliveries a button replays, unless an agent must be chosen first; null: neither. */
+/** The state whose deliveries the button of the list replays, and whether an agent must be chosen before; null: no button. */
 async function replayableOf(call: Call, filters: Filters) {
   const { state, agent_id } = filters;
   if (state === undefined || !replayedAsAWhole.includes(state) || isNarrowed(filters)) return null;
@@ -61,7 +61,7 @@ function isNarrowed({ event_id, held, from, to }: Filters): boolean {
   return [event_id, held, from, to].some((value) => value !== undefined);
 }
 
-/** Whether all agents are meant, or one that is not revoked. */
+/** Whether a replay can reach an agent: true without a filter by agent, or if that agent is not revoked. */
 async function isActive(call: Call, agentId: string | undefined): Promise<boolean> {
   if (agentId === undefined) return true;
   const agent = await call('showAgent', { id: agentId });

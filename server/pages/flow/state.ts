@@ -12,7 +12,7 @@ const LATE_MS = PENDING_SECONDS * 1_000;
 
 /** An agent fails when it acknowledged nothing in this time, and attempts failed: the current quarter of an hour and the one before. */
 const FAILING_MS = 1_800_000;
-/** It fails in part from this share of its attempts in an hour on, if they are enough to say so. */
+/** From this share of failed attempts in an hour on, an agent fails in part, if there are at least ATTEMPTS_MIN attempts. */
 const FAILED_SHARE_MIN = 0.1;
 const ATTEMPTS_MIN = 20;
 

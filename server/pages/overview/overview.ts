@@ -19,7 +19,7 @@ const ranges = {
 type Range = keyof typeof ranges;
 
 const WEBHOOKS_SHOWN = 25;
-/** Issues that are read, and those that are shown: the newest of the worst. */
+/** Issues that are read, and how many of them are shown. */
 const ISSUES_READ = '200';
 const ISSUES_SHOWN = 6;
 
@@ -59,7 +59,7 @@ export const overview: Page = async ({ call, query }) => {
   });
 };
 
-/** From this share of requests that were not accepted on, a page without issues is not good. */
+/** Above this share of unaccepted requests the page says that something is wrong, also without an issue. */
 const UNACCEPTED_SHARE_MAX = 0.05;
 
 function unacceptedOf(points: readonly HistoryCounts[]) {

@@ -46,7 +46,7 @@ export class PageAnswers {
     this.#securityHeaders = securityHeaders(parts.settings);
   }
 
-  /** What is not available at present. */
+  /** The outages that pages show now. */
   get outages() {
     return outagesOf(this.#parts.history.latest);
   }

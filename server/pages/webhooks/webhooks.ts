@@ -51,7 +51,7 @@ const webhookList: Page = async ({ call, query }) => {
       words: answerWords,
       trouble: 'refusals',
       hrefOf: (from, to, { rejected, refused }) => {
-        // Refusals for other reasons are counted and not kept.
+        // Requests that were refused for other reasons are counted, but not stored.
         if (rejected === 0 && refused > 0) return address(`/webhooks/${id}`, { from, to });
         return address(rejected > 0 ? '/rejections' : '/events', { webhook_id: id, from, to });
       },

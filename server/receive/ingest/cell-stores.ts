@@ -85,7 +85,7 @@ const CONNECT_MS = 2_000;
 
 interface Opened {
   store: EventStore;
-  /** Null: it is connected, or was not in time. */
+  /** The connection in progress; null: connected, or CONNECT_MS is over. */
   opening: Promise<void> | null;
 }
 
@@ -151,7 +151,7 @@ export class CellStores {
   }
 
   #connect(cell: Cell): Opened {
-    // Citus may have moved it: its store before has the connections of another node.
+    // Citus may have moved the cell: its earlier store has connections to another node.
     this.forget();
     const store = this.#open(cell);
     const opened: Opened = { store, opening: null };

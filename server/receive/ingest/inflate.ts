@@ -3,9 +3,9 @@ import { gunzip } from 'node:zlib';
 import type { ClientLoad } from '../../base/http/clients.ts';
 import { GZIP_BYTES_MAX, inflatedMax } from '../../model/signatures/gzip.ts';
 
-/** Time of threads that the bodies of one client may take in a second: many small ones cost as much as a large one. */
+/** Limit on the time of threads that the bodies of one client take in a second: many small bodies cost as much as a large one. */
 export const CLIENT_MS_PER_SECOND = 100;
-/** What a body may take, by its size, until its time is known. */
+/** The time that a body is charged, by its size, until its real time is known. */
 const WORST_MS_PER_BYTE = 20 / GZIP_BYTES_MAX;
 const SECOND_MS = 1_000;
 

@@ -10,12 +10,12 @@ import { type HistoryCounts, historyColumns, noCounts } from '../../model/histor
 import type { HistoryRow, StateChange } from '../../store/queries/webhooks/history.ts';
 import { everyMsOf, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../../store/write-behind.ts';
 
-/** What requests change of a webhook. */
+/** The counts and the state of a webhook that its requests change. */
 export type WebhookCounts = HistoryCounts & StateChange;
 
 /** Maximum rows that wait for the database. Above it requests are still counted, but in a later minute. */
 export const ROWS_MAX = 100_000;
-/** Webhooks that a turn of the event loop collects: requests waited 112 ms for 100,000 at once. */
+/** Webhooks collected in one turn of the event loop: 100,000 in one turn delayed requests by 112 ms. */
 const TURN_WEBHOOKS = 2_000;
 
 /** The counts of a webhook since their last collection. */
@@ -25,7 +25,7 @@ export class WebhookCounter {
   readonly #touched: WebhookCounter[];
   #isTouched = false;
 
-  /** @param touched list of those with requests, which this adds itself to */
+  /** @param touched list of the counters with requests, to which this counter adds itself */
   constructor(webhookId: string, secretId: string | null, touched: WebhookCounter[]) {
     this.webhookId = webhookId;
     this.#counts = { ...noCounts(), lastEventMs: 0, secretId, uses: 0, previousUses: 0 };
@@ -50,7 +50,6 @@ export class WebhookCounter {
     rotateTo(this.#counts, secretId);
   }
 
-  /** Begins again at zero. */
   reset(): void {
     for (const name of historyColumns) this.#counts[name] = 0;
     this.#counts.lastEventMs = this.#counts.uses = this.#counts.previousUses = 0;
@@ -71,11 +70,11 @@ export class IngestCounts {
   readonly #touched: WebhookCounter[] = [];
   /** By minute and webhook. */
   readonly #rows: WriteBehind<CountedRow>;
-  /** Webhooks of the last whole collection. */
+  /** Number of webhooks in the last complete collection. */
   #active = 0;
   /** The collection in progress, over several turns of the event loop; null: none. */
   #turns: Iterator<void> | null = null;
-  /** The minute of the last look, Unix milliseconds. */
+  /** The minute of the last collection, Unix milliseconds. */
   #minuteMs: number;
 
   /** @param options.nowMs Unix milliseconds @param options.isUrgent counts of many webhooks are written as often as those of few */
@@ -113,7 +112,10 @@ export class IngestCounts {
     return this.#rows.close();
   }
 
-  /** Collects the counts of many webhooks in a span in the first seconds of the next one; of these, refused requests each minute. */
+  /**
+   * With many webhooks, their counts are collected once a span, in the first seconds of the next span; counts with refused requests each
+   * minute.
+   */
   #collectInTime(): void {
     const [beforeMs, minuteMs] = [this.#minuteMs, this.#minuteOfNow()];
     this.#minuteMs = minuteMs;
@@ -172,7 +174,7 @@ export class IngestCounts {
   }
 }
 
-/** The secret of these counts is now this one: what it is not was verified by the previous one. */
+/** Makes this secret the current one. What the secret before has verified becomes uses of the previous secret. */
 function rotateTo(counts: StateChange, secretId: string | null): void {
   if (counts.secretId === secretId) return;
   counts.previousUses += counts.uses;

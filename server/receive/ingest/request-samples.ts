@@ -10,7 +10,7 @@ import { WriteBehind } from '../../store/write-behind.ts';
 import { randomSource } from './store.ts';
 
 const EVERY_MS = 1_000;
-/** Samples of one webhook, status and reason in a minute, and of all. */
+/** Limits on the samples of a minute: of one webhook and reason, and of all webhooks. */
 const REASON_MINUTE_MAX = 10;
 const MINUTE_MAX = 600;
 /** Samples that wait for the database. */

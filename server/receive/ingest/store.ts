@@ -119,7 +119,10 @@ export function refuseStore(exchange: Exchange, outcome: Exclude<StoreOutcome, {
     );
 }
 
-/** Names the stored event, or the first one of a batch, in the answer: its body may be the sender's. */
+/**
+ * Puts the id of the stored event, or of the first one of a batch, into a header of the answer: its body may be the text that the webhook
+ * sets.
+ */
 export function noteEvent(exchange: Exchange, id: string): void {
   exchange.eventId = id;
   exchange.setHeader('x-weir-event-id', id);

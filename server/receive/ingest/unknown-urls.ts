@@ -15,7 +15,7 @@ interface UnknownUrl {
   /** The address, or the /64 of an IPv6 address. */
   client: string;
   path: string;
-  /** At least. */
+  /** A lower bound. */
   requests: number;
   /** ISO. */
   last_at: string;
@@ -57,7 +57,7 @@ export class UnknownUrls {
   }
 }
 
-/** A client has no space. */
+/** The space separates them: an address has none. */
 function keyOf(client: string, path: string): string {
   return `${client} ${path}`;
 }

@@ -24,7 +24,7 @@ export interface VerifyTask {
 /** Requests that are verified together. */
 export interface Batch {
   readonly tasks: readonly VerifyTask[];
-  /** The failed batch that contained its only request; null when the requests are verified for the first time. */
+  /** When a request is verified again, alone: the batch that failed. Null: its first verification. */
   readonly failed: FailedBatch | null;
 }
 

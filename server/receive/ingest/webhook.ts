@@ -18,7 +18,7 @@ import { unseal, verifyTokenContext } from '../../store/secrets/seal.ts';
 import { Slot } from '../../store/write-behind.ts';
 import type { WebhookCounter } from './ingest-counts.ts';
 
-/** Different settings of presets that are kept compiled. At the limit all are dropped. */
+/** Limit on compiled presets in memory, one for each combination of settings. At the limit all are dropped. */
 const SCHEMES_MAX = 1_000;
 
 export interface Webhook {
@@ -36,7 +36,7 @@ export interface Webhook {
   readonly eventType: EventTypeReader | null;
   /** Reads the keys by which deliveries of an event are ordered; null: no subscription has an `order_by`, which costs nothing. */
   readonly orderKeys: OrderReader | null;
-  /** Members of the body are read, or its decompressed bytes are signed. */
+  /** True: members of the body are read, or its decompressed bytes are signed. */
   readonly readsJson: boolean;
   /** Null: the default. */
   readonly answer: CompiledAnswer | null;

@@ -57,7 +57,7 @@ interface Parts {
 }
 
 interface RejectionSample {
-  /** What is stored of it as it is. */
+  /** The columns that are stored unchanged. */
   row: Pick<
     RejectionRow,
     'id' | 'webhookId' | 'receivedAt' | 'sourceIp' | 'body' | 'bytes' | 'batch' | 'dedupeKey' | 'url' | 'onlyIfFirst'

@@ -32,7 +32,7 @@ export async function storeRows(parts: DrainParts, columns: readonly string[], r
   if (result.kind === 'unavailable' && result.partitionMissing) {
     await target.createPartitions(columns, rows).catch((error: Error) => unavailable(error.message));
     result = await target.store(columns, rows);
-    // Its SQLSTATE is also that of a CHECK.
+    // A partition that is still missing: CHECK constraints have the same SQLSTATE, so the row is refused.
     if (result.kind === 'unavailable' && result.partitionMissing)
       result = { kind: 'refused', sqlState: '23514', message: result.reason };
   }

@@ -127,7 +127,7 @@ export class Cells implements CellList {
         known?.update(row);
         if (known !== undefined) return known;
         const cell = Cell.open(row, self!, this.#parts, address);
-        // Its node may lack what its statements need.
+        // The node may lack what statements on the cell need.
         if (address.kind === 'citus') await cell.check();
         return cell;
       }),

@@ -120,7 +120,8 @@ class PlanModes {
 function runAlone<Row extends object>(sessions: Sessions, statement: Statement<Row>): Promise<Row[]> {
   return repeatConflicts(() =>
     withClient(sessions, async (client) => {
-      // A simple query has no plan that is kept. Between claims, NOTIFYs would otherwise change the mode of a connection back and forth.
+      // A statement without values keeps no plan. NOTIFYs between claims would otherwise switch the mode of a connection back and
+      // forth.
       if (statement.values !== undefined) await sessions.modes.set(client, statement.plan);
       return (await run<Row>(client, prepared(statement))).rows;
     }),

@@ -1,4 +1,7 @@
-/** What a SQLSTATE means, for COPY and the pool: a database that cannot be used now, which of its failures are worth waiting for, and conflicts, which are repeated at once. */
+/**
+ * The meaning of each SQLSTATE, for COPY and the pool: whether the database is unavailable, whether waiting helps, and which conflicts are
+ * repeated.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
 

@@ -124,7 +124,7 @@ export function planOf(current: Current, { webhooks, agents }: Configuration, pr
   ];
 }
 
-/** What the section of a file does not have; nothing without the section. */
+/** What exists and the section does not list; nothing without the section. */
 function missing<One extends { id: string }>(
   all: Map<string, One>,
   section: readonly { id: string }[] | undefined,

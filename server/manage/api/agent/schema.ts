@@ -19,7 +19,7 @@ export const sessionInput = z
   })
   .meta({ examples: [{ credential: 'wa_…' }] });
 
-/** In characters. The only limit: the deliveries table has none of its own (migration 48). */
+/** In characters. The only limit: the column has none. */
 const REASON_CHARACTERS_MAX = 500;
 
 /** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */

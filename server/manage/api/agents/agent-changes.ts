@@ -118,8 +118,8 @@ interface Settled {
 }
 
 /**
- * Dismisses the unfinished deliveries of a revoked agent, or moves them to an active one, at most ACTED_MAX. Those that the other agent
- * has already are dismissed in the last step.
+ * Dismisses the unfinished deliveries of a revoked agent, or moves them to an active one, at most ACTED_MAX. Deliveries of events that the
+ * other agent has already are dismissed in the last step.
  * @param toAgentId null: dismiss them
  */
 export function settleUndelivered(
@@ -136,7 +136,7 @@ export function settleUndelivered(
     if (to === undefined || to?.revoked) return invalid('/to_agent_id', 'No active agent has this id.');
     const moved = to === null ? 0 : await moveUndelivered({ query }, id, to.id);
     const actionId = randomUUID();
-    // Deliveries of events that the other agent has a delivery of remain when there is nothing to move.
+    // Of events that the other agent has already, deliveries are left when nothing more can be moved.
     const dismissed = to !== null && moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
     const settled = moved + dismissed;
     const undone = dismissed > 0 ? actionId : null;

@@ -11,7 +11,7 @@ import { countOrEstimateDeliveries } from '../../../store/queries/deliveries/cou
 import { done, operation } from '../operation.ts';
 
 const RATE_MINUTES = 5;
-/** A rate over a shorter time is chance. */
+/** A rate over less time is mostly chance. */
 const RATE_SECONDS_MIN = 30;
 /** A forecast reaches no further than this. */
 const FORECAST_SECONDS_MAX = 30 * 86_400;
@@ -46,7 +46,7 @@ export function showBacklog(database: Database) {
 export function forecast(pending: number, minutes: Passed, sinceMs: number, nowMs: number) {
   const seconds = (fromMs: number) => Math.max(RATE_SECONDS_MIN, (nowMs - fromMs) / 1_000);
   const sum = (name: 'came' | 'ended') => minutes.reduce((total, minute) => total + minute[name], 0);
-  // An agent that was started a minute ago has not been slow before.
+  // Count from the first minute with results: the agent may have been started after `sinceMs`.
   const first = minutes.find(({ ended }) => ended > 0);
   const inPerSecond = sum('came') / seconds(sinceMs);
   const outPerSecond = first === undefined ? 0 : sum('ended') / seconds(Date.parse(first.at));

@@ -37,8 +37,9 @@ export async function setWebhooks(query: Query, agentId: string, webhookIds: rea
 }
 
 /**
- * Subscribes the agent to the webhook as well. Throws ProblemError when the webhook does not exist, or its events cannot be ordered like that.
- * @param given null: without one; undefined: an existing subscription keeps its own
+ * Adds the subscription of the agent to the webhook, or changes it. Throws ProblemError when the webhook does not exist, or its events
+ * cannot be ordered by `order_by`.
+ * @param given filter and order; null: none; undefined: an existing subscription keeps its own
  */
 export async function setSubscription(
   query: Query,

@@ -25,7 +25,7 @@ const listQuery = z.strictObject({
   subject_id: text(1, 300).optional().describe('only issues of this webhook, agent, machine, process or cell'),
 });
 
-/** An update that finds more is not made for each reader: it has the processor for a second with tens of thousands of them. */
+/** With more issues, readers share an update for a while: one takes a second of processor time for tens of thousands. */
 const SHARED_MIN = 1_000;
 const SHARED_MS = 15_000;
 /** Longest time that a request waits for the update of the issues. What is found later, or after an error, is in a later answer. */
@@ -38,7 +38,7 @@ export function issueOperations(parts: ReaderParts) {
   const read = heldReader(parts);
   /** The outage of the database, which is not stored before its end. */
   let outage: IssueRow[] = [];
-  /** Until then readers share the last update. Monotonic clock, in milliseconds. */
+  /** Readers share the last update until this time. Monotonic clock, in milliseconds. */
   let sharedUntilMs = 0;
   const update = coalesced(async () => {
     const nowMs = Date.now();
@@ -46,7 +46,7 @@ export function issueOperations(parts: ReaderParts) {
     outage = held.filter(({ kind }) => kind === 'database').map((one) => unstored(one, nowMs));
     try {
       await recordHeld(database, held, nowMs, cut);
-      // An outage that has ended would be shown beside its stored issue.
+      // Not during an outage: after its end, readers would see it beside its stored issue.
       sharedUntilMs = held.length > SHARED_MIN && outage.length === 0 ? performance.now() + SHARED_MS : 0;
     } catch (error) {
       if (outage.length === 0) throw error;

@@ -143,7 +143,7 @@ export class Webhooks {
     secret: string | null,
     overlapSeconds: number,
   ): Promise<Result<WebhookRecord>> {
-    // Members of the old scheme that the new one may not have.
+    // The new scheme may not have some members of the old one.
     const columns =
       patch.signature_scheme === undefined
         ? patch

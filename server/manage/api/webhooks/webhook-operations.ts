@@ -30,7 +30,7 @@ import { requestOperations } from './requests.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
 import { type WebhookParts, Webhooks } from './webhook-changes.ts';
 
-/** The list of webhooks refreshes itself, and the tables grow slowly. */
+/** The size of the tables is cached: the list refreshes itself, and the size changes slowly. */
 const TABLES_VALID_MS = 10_000;
 const id = { schema: recordId, problem: 'webhook_unknown' } as const;
 const withSecret = webhookSchema.extend({

@@ -77,7 +77,7 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
       const part = body.subarray(0, HEX_BYTES_MAX);
       return { ...shown, text: hexDump(part), shownBytes: partly(part, body) };
     }
-    // The page compares the bodies: see diff.ts.
+    // The page compares the bodies, see diffOf.
     case 'diff':
       return shown;
   }

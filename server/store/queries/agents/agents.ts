@@ -181,7 +181,7 @@ const ofDeliveries = `
 export interface Agent {
   readonly id: string;
   readonly name: string;
-  /** That of its credential. */
+  /** Generation of the current credential. */
   readonly generation: number;
   /** End of the overlap, until which sessions of the generation before are valid too; null: without one. */
   readonly previousUntilMs: number | null;

@@ -9,7 +9,7 @@ interface Pairs {
   agentIds: readonly string[];
 }
 
-/** A filter that took too long on so many events, each within an hour of the one before, is suspended. */
+/** A filter is suspended after this number of slow events, each within an hour of the one before. */
 export const FILTER_SLOW_MAX = 3;
 const SLOW_FORGOTTEN = `interval '1 hour'`;
 /** Counted from the last of these events. The next slow event within an hour suspends the filter again. */

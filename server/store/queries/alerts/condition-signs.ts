@@ -182,7 +182,10 @@ export function readActiveAgents({
   });
 }
 
-/** A webhook is silent after twice its longest pause of the last seven days, and an hour at least, if it had events in this many hours of them. */
+/**
+ * A webhook is silent after twice its longest pause of the last seven days, and at least an hour, provided that it had events in this many
+ * hours of the seven days.
+ */
 const ACTIVE_HOURS_MIN = 24;
 const SILENT_SECONDS_MIN = 3_600;
 
@@ -222,7 +225,9 @@ const stateSilentSince =
   'greatest(coalesce(s.last_event_at, w.last_event_at, w.created_at), w.last_event_at, w.enabled_at)';
 /** SQL: the hours with events in the seven days until $2. */
 const activeHours = 's.hours << ($2 - s.hour)';
-/** SQL: half of the time of silence in hours, rounded up: a pause of the seven days that is as long has one hour without events less. */
+/**
+ * SQL: half of the present silence in hours, rounded up. A pause of this length in the seven days shows as one hour less without events.
+ */
 const pauseHours = `ceil(extract(epoch from $1::timestamptz - ${stateSilentSince}) / 7200)::int`;
 
 /**

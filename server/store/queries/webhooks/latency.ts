@@ -17,7 +17,7 @@ import { columnsOf } from '../../sql.ts';
 
 const [HOUR, DAY] = [3_600, 86_400];
 
-/** The longest times that are looked at, the same number of each hour or day, and how many webhooks, and agents, that had them are compared by their p95. */
+/** Limits: the longest times that are read of each hour or day, and the number of webhooks, and of agents, whose p95 is compared. */
 const LONGEST_MAX = 9_000;
 const COMPARED_MAX = 300;
 

@@ -44,7 +44,10 @@ export async function findSealedSecret({ query }: Queries, id: string): Promise<
   return row?.sealed;
 }
 
-/** Reads the active secrets of a webhook, current first, without the secrets themselves. Releases before migration 4 counted their uses here. */
+/**
+ * Reads the active secrets of a webhook, current first, without the secrets themselves. Uses from before webhook_state are in
+ * webhook_secrets.
+ */
 export function readSecretUses({ query }: Database, webhookId: string): Promise<z.output<typeof secretSchema>[]> {
   return query({
     text: `select ${selectList(secretSchema, 's', {

@@ -7,7 +7,7 @@ export const HALF_LIFE_HOURS = 12;
 /** Hours since 1970. @param ms Unix milliseconds */
 export const hourOf = (ms: number) => Math.floor(ms / HOUR_MS);
 
-/** SQL: when the webhook `w` last received an event; null: never. Releases before migration 4 wrote the column of webhooks. */
+/** SQL: when the webhook `w` last received an event; null: never. A time from before webhook_state is in webhooks. */
 export const lastEventAt =
   'greatest(w.last_event_at, (select last_event_at from webhook_state where webhook_id = w.id))';
 
