@@ -169,7 +169,6 @@ const details = {
 type Details = typeof details;
 export type ProblemCode = { [Status in keyof Details]: keyof Details[Status] }[keyof Details];
 
-/** By code. */
 export const problems = Object.fromEntries(
   Object.entries(details).flatMap(([status, ofStatus]) =>
     Object.entries(ofStatus).map(([code, detail]) => [code, { status: Number(status), detail }]),

@@ -46,7 +46,6 @@ export class Exchange {
   readonly headers: readonly string[];
   readonly client: Client;
   readonly requestId: string;
-  /** True if the client sent the request id. */
   readonly sentRequestId: boolean;
   readonly clock = new StageClock();
   /** Status sent; 0 until then, and 0 for good if the client disconnected first. */

@@ -73,7 +73,6 @@ export class Spans {
   readonly #made = new WeakMap<Uint8Array, Begun>();
   #second = 0;
   #inSecond = 0;
-  /** Whether requests to this webhook are verified. */
   isVerified: (webhookId: string) => boolean = () => false;
 
   constructor(sink: SpanSink, options: SpanOptions) {

@@ -27,7 +27,6 @@ export interface ProgramParts {
   credential: CredentialReader;
   /** Also events of webhooks that do not verify their requests. */
   unverified: boolean;
-  /** Sends a message to the client. */
   send: (reply: Reply) => void;
   /** Prints a message for people. */
   report: (message: string) => void;

@@ -27,7 +27,6 @@ interface Saved {
 
 interface OutageParts {
   dataDir: string;
-  /** Name of this machine. */
   machine: string;
   /** Adds outages to the database, each at most once. */
   store: (outages: readonly Outage[]) => Promise<void>;

@@ -56,7 +56,6 @@ export interface Shared {
   undo: UndoStack;
 }
 
-/** What the start gets. */
 export interface StartParts {
   first: Configuration;
   /** Reads the settings again. Throws SettingsError. */

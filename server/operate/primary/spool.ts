@@ -115,7 +115,6 @@ function spoolFamilies(contents: SpoolContents, counts: DrainTotals, nowMs: numb
 interface SpoolDrainParts {
   folder: string;
   cells: Cells;
-  /** RETENTION_DAYS */
   retentionDays: () => number;
   log: Log;
 }

@@ -65,7 +65,6 @@ export function trafficOf(
 
 const drawn = (value: number, greatest: number) => (value > 0 ? Math.max(value, greatest * DRAWN_SHARE_MIN) : 0);
 
-/** The counts of all points together. */
 export function sumOf(points: readonly HistoryCounts[]): HistoryCounts {
   const sum = noCounts();
   for (const point of points) for (const name of historyColumns) sum[name] += point[name];

@@ -114,7 +114,6 @@ const updateWebhook: Page = async (request) => {
   return editView(request, 'Edit the webhook', { ...valuesOf(form), id, was }, formErrors(refused));
 };
 
-/** Disables or enables a webhook. */
 const switchWebhook = action(
   'updateWebhook',
   ({ body }, { id }) => redirect(`/webhooks/${id}`, body.enabled ? 'enabled' : 'disabled'),

@@ -31,7 +31,6 @@ export interface EventGroup extends QueuedGroup {
 export interface QueueLimits {
   /** QUEUE_EVENTS_MAX, of this queue alone: a queue that stopped must not refuse the events of another. */
   queueEventsMax: number;
-  /** COMMIT_EVENTS_MAX */
   commitEventsMax: number;
 }
 

@@ -17,7 +17,6 @@ export const SPOOL_AFTER_MS = 3_000;
 
 interface SpooledStoreParts {
   events: Pick<CellStores, 'store'>;
-  /** Opens the writer of a cell. */
   writer: (cell: number) => SpoolWriter;
   limits: QueueLimits;
   /** Called with the number of events of each flush, after it. */

@@ -78,7 +78,6 @@ export class Verifier {
     return this.#waiting.length + this.#retries.length;
   }
 
-  /** Running threads. */
   get threads(): number {
     return this.#pool.threads.length;
   }

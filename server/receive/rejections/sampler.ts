@@ -83,7 +83,6 @@ export class RejectionSampler {
     this.#parts = parts;
   }
 
-  /** Bytes waiting for a round. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }

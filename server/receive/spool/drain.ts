@@ -119,7 +119,6 @@ function joined(frames: readonly Frame[], events: number): Frame {
 interface CellDrainParts {
   cells: Cells;
   folder: string;
-  /** RETENTION_DAYS */
   retentionDays: () => number;
   observer: DrainObserver;
 }

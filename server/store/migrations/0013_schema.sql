@@ -338,7 +338,7 @@ comment on column replay_targets.filter_slow_at is 'As in subscriptions.';
 create index replay_targets_filtered on replay_targets (agent_id) where filter is not null;
 comment on index replay_targets_filtered is 'For the agents with filters.';
 
--- Processes cache of which webhooks an agent may have deliveries (Agent in queries/agents.ts), so every change of that announces the agent.
+-- Processes cache of which webhooks an agent may have deliveries (Agent in queries/agents/agents.ts), so every change of that announces the agent.
 create function announce_agent_of_webhooks() returns trigger language plpgsql as $$
 begin
   perform pg_notify('weir_changes', 'agent:' || case when tg_op = 'DELETE' then old.agent_id else new.agent_id end);
@@ -418,7 +418,7 @@ comment on column deliveries.order_lane is '0, or random for each replay: only d
 comment on column deliveries.order_number is 'Its place among those with the same key and lane, 0 once it was claimed. Null: it is not ordered.';
 
 -- A first attempt that succeeds is fully described by leased_at, leased_from, available_at and finished_at, which a claim and an ack
--- write anyway: history stays null. Only what ends otherwise is added to it. Figures are in queries/delivery-history.ts.
+-- write anyway: history stays null. Only what ends otherwise is added to it. Figures are in queries/deliveries/history.ts.
 
 -- Pending and leased deliveries live in one small table, apart from those that are finished: a claim reads one table however many days are
 -- kept. The update that finishes a delivery moves its row into the partition of its day, and a replay moves it back. A statement that names
@@ -665,7 +665,7 @@ create trigger subscriptions_end_order after delete on subscriptions
 comment on trigger subscriptions_end_order on subscriptions is 'See free_keys().';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
--- Rejections: samples of requests with a rejected signature, with the reason. A ring, limited in number and bytes (queries/rejections.ts)
+-- Rejections: samples of requests with a rejected signature, with the reason. A ring, limited in number and bytes (queries/rejections/ring.ts)
 
 create domain rejection_reason as text check (
   value in (

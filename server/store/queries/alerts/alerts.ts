@@ -170,7 +170,6 @@ export interface ClaimedRequest {
   body: string;
   /** Number of this attempt, from 1. */
   attempts: number;
-  /** It is too old to be sent. */
   too_old: boolean;
 }
 

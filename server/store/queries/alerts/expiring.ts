@@ -12,9 +12,7 @@ import { arrayOf } from '../../sql.ts';
 const WARNING_MS = DAY_MS;
 
 interface Retention {
-  /** RETENTION_DAYS. */
   retentionDays: number;
-  /** KEEP_UNDELIVERED_DAYS. */
   keepUndeliveredDays: number;
 }
 

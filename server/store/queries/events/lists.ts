@@ -94,7 +94,6 @@ const TIMEOUT_MS = 5_000;
 
 interface EventTypes {
   items: z.output<typeof eventTypeSchema>[];
-  /** Events that were counted. */
   counted: number;
   /** When the oldest of them was received, ISO; null: there is no event. */
   since: string | null;
