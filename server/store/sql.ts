@@ -65,8 +65,9 @@ export class Placeholders {
 export type ByteText = string;
 
 /**
- * SQL: the bytes of a column as ByteText. Connections send text, and by default Postgres sends bytes in hex, two characters a byte. As Latin-1
- * they take half of the CPU (bench/NOTES.md); of that, a fifth is to look for NUL, which text cannot contain. Base64 if they contain NUL, or if the encoding of the database may not have all characters of Latin-1. */
+ * SQL: the bytes of a column as ByteText. Connections send text, and by default Postgres sends bytes in hex, two characters a byte. As
+ * Latin-1
+ */
 export const asText = (bytes: string) => `
   case when position('\\x00'::bytea in ${bytes}) = 0 and getdatabaseencoding() = 'UTF8'
     then 'l' || convert_from(${bytes}, 'LATIN1') else 'b' || encode(${bytes}, 'base64') end`;

@@ -84,7 +84,10 @@ function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.
   return address.kind() === 'ipv6' && address.match(NAT64) ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }
 
-/** One request to a URL whose addresses were checked. Redirects are not followed. Resolves as soon as the head of the response is there. Rejects with the error of the connection, or when `signal` aborts. */
+/**
+ * One request to a URL whose addresses were checked. Redirects are not followed. Resolves as soon as the head of the response is there.
+ * Rejects with the error of the connection, or when `signal` aborts.
+ */
 export function requestChecked(
   url: URL,
   addresses: readonly CheckedAddress[],

@@ -1,4 +1,7 @@
-/** Requests to the target of `--forward`: the stored headers, the exact body and a new signature, over keep-alive connections. Redirects are not followed. */
+/**
+ * Requests to the target of `--forward`: the stored headers, the exact body and a new signature, over keep-alive connections. Redirects
+ * are not followed.
+ */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';

@@ -142,7 +142,8 @@ export function documentOf({ message, exitCode }: CommandError): object {
 const aboutBlank = { type: 'about:blank' } as const;
 
 /**
- * The calls of a command, which ask once on a terminal before an operation that stops traffic or cannot be undone (model/confirmations.ts). Without a terminal nothing is asked: a script has no person to answer.
+ * The calls of a command, which ask once on a terminal before an operation that stops traffic or cannot be undone
+ * (model/confirmations.ts). Without a terminal nothing is asked: a script has no person to answer.
  * @param about the target as the person named it; '' without one
  * @param yes the option --yes
  */

@@ -1,4 +1,7 @@
-/** Messages of the Model Context Protocol: on stdio one a line, over HTTP with header fields and in events. Without the SDK, so that the command loads little. */
+/**
+ * Messages of the Model Context Protocol: on stdio one a line, over HTTP with header fields and in events. Without the SDK, so that the
+ * command loads little.
+ */
 import { createInterface } from 'node:readline';
 import { type CommandIo, printText } from '../../base/command/io.ts';
 import type { CredentialReader } from '../../deliver/client/credential.ts';

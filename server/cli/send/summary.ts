@@ -3,7 +3,10 @@ import { createHistogram } from 'node:perf_hooks';
 import { whole } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 
-/** Result of one attempt. `isStored`: the answer names an event (X-Weir-Event-Id). `detail`: why the request was refused, from a problem document (RFC 9457). */
+/**
+ * Result of one attempt. `isStored`: the answer names an event (X-Weir-Event-Id). `detail`: why the request was refused, from a problem
+ * document (RFC 9457).
+ */
 export type Attempt =
   | {
       kind: 'answered';

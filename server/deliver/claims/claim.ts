@@ -3,8 +3,9 @@
  *
  *     settle what the agent has finished -> round -> deliveries, or wait for a commit -> round -> ...
  *
- * A round (round.ts) leases what can be claimed now, for a paused agent nothing. If an agent has neither `max_leased`, filters nor an order, and there is one cell, its first
- * round acknowledges in the statement that leases. (What an acknowledgement frees of a key, only a later statement can lease.)
+ * A round (round.ts) leases what can be claimed now, for a paused agent nothing. If an agent has neither `max_leased`, filters nor an
+ * order, and there is one cell, its first round acknowledges in the statement that leases. (What an acknowledgement frees of a key, only
+ * a later statement can lease.)
  */
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Spans } from '../../base/telemetry/spans.ts';

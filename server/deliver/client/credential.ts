@@ -52,7 +52,10 @@ export type CredentialReader = () => Promise<string>;
 /** Where the credential comes from: exactly one of the two. */
 export type CredentialSource =
   | {
-      /** The credential (`wa_…`) that `weir agent add` printed, or a function that returns it whenever a session is opened. When the function fails, it is called again after a wait. */
+      /**
+       * The credential (`wa_…`) that `weir agent add` printed, or a function that returns it whenever a session is opened. When
+       * the function fails, it is called again after a wait.
+       */
       credential: string | (() => string | Promise<string>);
       credentialFile?: never;
     }

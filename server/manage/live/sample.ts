@@ -59,7 +59,10 @@ function refusalOf(status: number): 'rejected' | 'limited' | 'failed' | 'refused
   return status >= 500 ? 'failed' : 'refused';
 }
 
-/** Returns a function that reads the resident bytes of this process. The kernel reports them in a file: while no descriptor is free, the last number is returned. */
+/**
+ * Returns a function that reads the resident bytes of this process. The kernel reports them in a file: while no descriptor is free, the
+ * last number is returned.
+ */
 export function residentMeter(): () => number {
   let bytes = 0;
   return () => {

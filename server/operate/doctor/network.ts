@@ -1,4 +1,7 @@
-/** Checks of addresses: those for browsers and senders, which must match each other, proxies, the identity provider, the two ports, and the store of the request counters. */
+/**
+ * Checks of addresses: those for browsers and senders, which must match each other, proxies, the identity provider, the two ports, and
+ * the store of the request counters.
+ */
 import { Cluster, type Redis } from 'ioredis';
 import { isLoopback } from '../../base/net/loopback.ts';
 import { connectSharedLimiter, SharedStoreError } from '../../base/ratelimit/shared.ts';

@@ -36,7 +36,10 @@ export class DeathLog {
   }
 }
 
-/** A process that ends before it serves, or this soon after its start, suggests that its replacement will end too. One that serves for longer is proven. */
+/**
+ * A process that ends before it serves, or this soon after its start, suggests that its replacement will end too. One that serves for
+ * longer is proven.
+ */
 const QUICK_DEATH_MS = 3_000;
 const UNSERVED_DEATHS_MAX = 10;
 const PAUSE = { firstMs: 100, maxMs: 5_000 };

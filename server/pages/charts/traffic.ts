@@ -1,4 +1,7 @@
-/** Requests to all webhooks or to one over time: the chart, its totals, the share that was not accepted, and what happened beside them: outages of the database, and changes by users for those who may read the audit log. */
+/**
+ * Requests to all webhooks or to one over time: the chart, its totals, the share that was not accepted, and what happened beside them:
+ * outages of the database, and changes by users for those who may read the audit log.
+ */
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { Outage } from '../../model/issues.ts';
 import type { Call } from '../call.ts';

@@ -1,4 +1,7 @@
-/** Forms and filters: converts fields to API input, and refusals to errors of fields. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
+/**
+ * Forms and filters: converts fields to API input, and refusals to errors of fields. Values that cannot be parsed are passed unchanged,
+ * so that the schema rejects them.
+ */
 import type { Problem } from '../../base/http/problem.ts';
 import { etagOf } from '../../manage/api/operation.ts';
 import { type ProblemCode, problems } from '../../model/errors.ts';

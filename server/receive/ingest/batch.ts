@@ -128,7 +128,8 @@ const LF = 0x0a;
 const CR = 0x0d;
 
 /**
- * Reads the lines of a body (they end with LF or CRLF) and checks that each is JSON. Skips empty lines. Yields where the caller may let other requests run.
+ * Reads the lines of a body (they end with LF or CRLF) and checks that each is JSON. Skips empty lines. Yields where the caller may let
+ * other requests run.
  * @param linesMax maximum number of non-empty lines; with more the outcome is `too_many`.
  */
 export function* readLines<Memory extends ArrayBufferLike>(

@@ -1,7 +1,7 @@
 /**
  * Moves the events of the spool into the database: files of an installation, oldest first, one at a time. Only one process drains a
- * folder (see folder.ts), and each file has one drain. It may be killed anywhere: a file is removed only after its events are committed, and an event that is
- * stored again is skipped by its id.
+ * folder (see folder.ts), and each file has one drain. It may be killed anywhere: a file is removed only after its events are committed,
+ * and an event that is stored again is skipped by its id.
  */
 import { join } from 'node:path';
 import type { Cell } from '../../store/cells/cell.ts';

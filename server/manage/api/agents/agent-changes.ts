@@ -136,7 +136,7 @@ export function settleUndelivered(
     if (to === undefined || to?.revoked) return invalid('/to_agent_id', 'No active agent has this id.');
     const moved = to === null ? 0 : await moveUndelivered({ query }, id, to.id);
     const actionId = randomUUID();
-    // Of events that the other agent has already, deliveries are left when nothing more can be moved.
+    // When nothing more can be moved, only deliveries of events that the other agent has already are left.
     const dismissed = to !== null && moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
     const settled = moved + dismissed;
     const undone = dismissed > 0 ? actionId : null;

@@ -222,7 +222,10 @@ function rotationFault(definition: SchemeDefinition, secret: string | null): str
   return secret === null ? null : secretFault(definition, secret);
 }
 
-/** The cell of a new webhook, or of one that leaves a drained cell: the active one with the fewest bytes; home counts as one. Without other cells: home. */
+/**
+ * The cell of a new webhook, or of one that leaves a drained cell: the active one with the fewest bytes; home counts as one. Without
+ * other cells: home.
+ */
 export async function chooseCell(cells: Cells): Promise<number> {
   if (!cells.known) await cells.load();
   const fit = cells.all().filter(({ isFit }) => isFit);

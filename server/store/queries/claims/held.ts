@@ -86,7 +86,10 @@ export async function setHeldAside({ query }: Queries, order: ClaimOrder): Promi
   }
 }
 
-/** Reads when the longest held delivery of each active agent was received, without replays. Agents that do not claim are left out: nothing is set aside. */
+/**
+ * Reads when the longest held delivery of each active agent was received, without replays. Agents that do not claim are left out:
+ * nothing is set aside.
+ */
 export async function readLongestHeld({
   query,
 }: Queries): Promise<{ agent_id: string; name: string; since: string }[]> {

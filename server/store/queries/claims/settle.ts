@@ -125,7 +125,10 @@ function settleText(set: string, [ids, leases, times]: readonly string[], given 
 const acknowledge = `state = 'done', finished_at = now()`;
 const isDone = `'done'`;
 
-/** SQL that acknowledges leases of agent $1 within another statement, and returns `acknowledged` for parseAcknowledged. @param receipts placeholders of receiptColumns */
+/**
+ * SQL that acknowledges leases of agent $1 within another statement, and returns `acknowledged` for parseAcknowledged.
+ * @param receipts placeholders of receiptColumns
+ */
 export function ackText(receipts: readonly string[]): string {
   return `${settleText(acknowledge, receipts)} returning concat_ws('.', d.id, d.webhook_id, d.leases, d.attempts) as acknowledged`;
 }

@@ -38,7 +38,10 @@ const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries
   held: isHeld('deliveries'),
 });
 
-/** Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters: the state selects one of the two tables. */
+/**
+ * Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters: the state
+ * selects one of the two tables.
+ */
 export async function listDeliveries(
   database: Database,
   filter: DeliveryFilter,
