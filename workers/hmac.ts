@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import type { MessagePort } from 'node:worker_threads';
 import {
+  algorithms,
   findKey,
   type Keyring,
   REQUEST_NUMBERS,
@@ -31,8 +32,10 @@ export interface VerifyBatch {
   signatures: Uint8Array;
   /** Text signed before and after each body, two strings per text; null: every request signs its body alone. */
   affixes: readonly string[] | null;
-  /** The keys of each webhook in the batch, current first. */
-  keyrings: readonly Keyring[];
+  /** Each keyring is the index of its algorithm in `algorithms`, its number of keys, and the length of each key in bytes. */
+  keyrings: Uint32Array;
+  /** The keys of all keyrings, one after another. */
+  keys: Uint8Array;
 }
 
 /** Answers each batch that arrives on the port with its verdicts, until the port closes. A failure ends the thread. */
@@ -44,7 +47,9 @@ export default function serve(port: MessagePort, verify = verifyBatch): Promise<
 }
 
 /** Returns one byte per request: 0 if no key verifies any of its signatures, otherwise 1 + the index of the first key that does. */
-export function verifyBatch({ memories, requests, signatures, affixes, keyrings }: VerifyBatch): Uint8Array {
+export function verifyBatch(batch: VerifyBatch): Uint8Array {
+  const { memories, requests, signatures, affixes } = batch;
+  const keyrings = keyringsOf(batch);
   const verdicts = new Uint8Array(requests.length / REQUEST_NUMBERS);
   let at = 0;
   let signaturesAt = 0;
@@ -64,4 +69,20 @@ export function verifyBatch({ memories, requests, signatures, affixes, keyrings 
     signaturesAt = end;
   }
   return verdicts;
+}
+
+function keyringsOf({ keyrings, keys }: Pick<VerifyBatch, 'keyrings' | 'keys'>): Keyring[] {
+  const all: Keyring[] = [];
+  let keysAt = 0;
+  for (let at = 0; at < keyrings.length; ) {
+    const algorithm = algorithms[keyrings[at++]!]!;
+    const own: Uint8Array[] = [];
+    for (let left = keyrings[at++]!; left > 0; left--) {
+      const bytes = keyrings[at++]!;
+      own.push(keys.subarray(keysAt, keysAt + bytes));
+      keysAt += bytes;
+    }
+    all.push({ algorithm, keys: own });
+  }
+  return all;
 }

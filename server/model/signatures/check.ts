@@ -36,6 +36,9 @@ export const SIGNATURE_BYTES: Readonly<Record<Algorithm, number>> = {
   'microsoft-graph': 0,
 };
 
+/** All algorithms, in the order of their numbers in a message to a thread. */
+export const algorithms = Object.keys(SIGNATURE_BYTES) as Algorithm[];
+
 /** Public keys parsed by this thread: parsing costs more than half of a verification. At the limit all are dropped. */
 const PARSED_KEYS_MAX = 1_000;
 const parsedKeys = new Map<string, KeyObject>();

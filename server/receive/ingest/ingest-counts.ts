@@ -119,9 +119,9 @@ export class IngestCounts {
   #collectInTime(): void {
     const [beforeMs, minuteMs] = [this.#minuteMs, this.#minuteOfNow()];
     this.#minuteMs = minuteMs;
-    if (this.#active <= VALUES_MAX || this.#isUrgent) return this.#collect(minuteMs);
+    if (this.#webhooks <= VALUES_MAX || this.#isUrgent) return this.#collect(minuteMs);
     if (minuteMs === beforeMs) return;
-    const spanMs = everyMsOf(this.#active);
+    const spanMs = everyMsOf(this.#webhooks);
     this.#finishTurns();
     this.#turns = this.#collectParts(beforeMs, Math.floor(minuteMs / spanMs) === Math.floor(beforeMs / spanMs));
     this.#turn();
@@ -148,7 +148,7 @@ export class IngestCounts {
    * @param refusedOnly those of webhooks that refused requests since the last collection
    */
   *#collectParts(minuteMs: number, refusedOnly: boolean): Generator<void> {
-    const isSparse = this.#active >= SPARSE_FROM && !this.#isUrgent;
+    const isSparse = this.#webhooks >= SPARSE_FROM && !this.#isUrgent;
     const touched = this.#touched.splice(0);
     if (!refusedOnly) this.#active = touched.length;
     for (const [i, counter] of touched.entries()) {
@@ -167,6 +167,11 @@ export class IngestCounts {
       });
       counter.reset();
     }
+  }
+
+  /** Webhooks in use: at the begin of a load more than in the last collection. */
+  get #webhooks(): number {
+    return Math.max(this.#active, this.#touched.length);
   }
 
   #minuteOfNow(): number {

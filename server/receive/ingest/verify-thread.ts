@@ -2,7 +2,7 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import type { Piscina } from 'piscina';
 import type { VerifyBatch } from '../../../workers/hmac.ts';
-import { type Keyring, REQUEST_NUMBERS } from '../../model/signatures/check.ts';
+import { algorithms, type Keyring, REQUEST_NUMBERS } from '../../model/signatures/check.ts';
 import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
 
 /** `keyIndex`: index of the key in the keyring. */
@@ -15,7 +15,7 @@ export interface VerifyTask {
   readonly presented: Pick<PresentedSignatures, 'digests' | 'prefix' | 'suffix'>;
   /** Other texts around the body that the sender may have signed. */
   readonly others: readonly Pick<PresentedSignatures, 'prefix' | 'suffix'>[];
-  /** The same object for all requests of a webhook, so that a batch holds it once. */
+  /** The same object for all requests of a webhook, so that a batch of one webhook holds it once. */
   readonly keyring: Keyring;
   /** Called once, in a later turn. Must not throw. */
   takeVerdict(verdict: Verdict): void;
@@ -86,9 +86,10 @@ export const unavailable: Verdict = { kind: 'unavailable' };
 const mismatch: Verdict = { kind: 'mismatch' };
 const verifiedByCurrent: Verdict = { kind: 'verified', keyIndex: 0 };
 
+/** Keys are copied into one array: with a Buffer, the message copies the pool of 8 KB that it is a part of, for each webhook of the batch. */
 function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
   const memories = new Distinct<SharedArrayBuffer>();
-  const keyrings = new Distinct<Keyring>();
+  const keyrings = new Keyrings();
   const requests = new Uint32Array(tasks.length * REQUEST_NUMBERS);
   let signatureBytes = 0;
   let hasAffixes = false;
@@ -114,7 +115,38 @@ function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
   const affixes = hasAffixes
     ? tasks.flatMap(({ presented, others }) => [presented, ...others].flatMap(({ prefix, suffix }) => [prefix, suffix]))
     : null;
-  return { memories: memories.all, requests, signatures, affixes, keyrings: keyrings.all };
+  return { memories: memories.all, requests, signatures, affixes, ...keyrings.toMessage() };
+}
+
+/** The keyrings of a batch, as flat arrays. One that follows itself is kept once. */
+class Keyrings {
+  readonly #numbers: number[] = [];
+  readonly #keys: Uint8Array[] = [];
+  #bytes = 0;
+  #last: Keyring | null = null;
+  #index = -1;
+
+  indexOf(keyring: Keyring): number {
+    if (keyring === this.#last) return this.#index;
+    this.#last = keyring;
+    this.#numbers.push(algorithms.indexOf(keyring.algorithm), keyring.keys.length);
+    for (const key of keyring.keys) {
+      this.#numbers.push(key.length);
+      this.#keys.push(key);
+      this.#bytes += key.length;
+    }
+    return ++this.#index;
+  }
+
+  toMessage(): Pick<VerifyBatch, 'keyrings' | 'keys'> {
+    const keys = new Uint8Array(this.#bytes);
+    let at = 0;
+    for (const key of this.#keys) {
+      keys.set(key, at);
+      at += key.length;
+    }
+    return { keyrings: Uint32Array.from(this.#numbers), keys };
+  }
 }
 
 /** Distinct objects, in order of first use. */

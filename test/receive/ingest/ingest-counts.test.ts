@@ -121,6 +121,16 @@ describe('of many webhooks', () => {
     );
   });
 
+  test('the first counts are written after the end of their minute as well', async () => {
+    const counts = start();
+    for (let i = 0; i <= VALUES_MAX; i++) counts.of(`webhook ${i}`).touch().accepted++;
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(written).toEqual([]);
+    nowMs += MINUTE_MS;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(written).toHaveLength(VALUES_MAX + 1);
+  });
+
   test('tens of thousands are collected in several turns of the event loop, and a write in between takes all', async () => {
     const counts = start();
     const webhooks = Array.from({ length: SPARSE_FROM }, (_, i) => counts.of(`webhook ${i}`));
