@@ -105,11 +105,15 @@ function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings): st
   return 'choose a PORT above 1023 and put a proxy in front, or run Weir as a systemd service with CAP_NET_BIND_SERVICE (see views/docs/installing.md#as-a-systemd-service)';
 }
 
+/** A trial that a signal ended says nothing of the user, so it is repeated. */
+const TRIALS_MAX = 3;
+
 async function runTrial(
   trialFile: string,
   user: ServingUser,
   order: TrialOrder,
   stopping: AbortSignal | undefined,
+  trialsLeft = TRIALS_MAX - 1,
 ): Promise<TrialResult | Failure> {
   const { uid, gid } = user;
   try {
@@ -125,6 +129,8 @@ async function runTrial(
     child.stdin.end(JSON.stringify(order));
     const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
     const [stdout, stderr, [code, signal]] = await Promise.all([text(child.stdout), text(child.stderr), closed]);
+    if (signal !== null && stdout === '' && trialsLeft > 0 && stopping?.aborted !== true)
+      return await runTrial(trialFile, user, order, stopping, trialsLeft - 1);
     const end = `it ended with ${signal ?? `exit code ${code}`}`;
     return stdout === '' ? { failed: 'load', reason: firstError(stderr) ?? end } : (JSON.parse(stdout) as TrialResult);
   } catch (error) {

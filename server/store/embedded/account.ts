@@ -72,15 +72,15 @@ function checkUserName(uid: number): void {
   }
 }
 
-/** Null: the user does not exist. */
+/** Null: the user does not exist. A look-up that a signal ended says nothing, and is repeated. */
 export async function lookUpUser(name: string): Promise<Account> {
   try {
     const [uid, gid] = await Promise.all(
       ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, name])).stdout)),
     );
     return { uid: uid!, gid: gid!, name };
-  } catch {
-    return null;
+  } catch (error) {
+    return (error as { signal?: string | null }).signal ? lookUpUser(name) : null;
   }
 }
 

@@ -1,10 +1,11 @@
 /** Started by root, Weir serves as the user weir, or refuses to start: no failure of any kind makes it serve as root. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Release } from '../../../server/operate/primary/release.ts';
 import { findServingUser, type ServingUser, tryServingUser } from '../../../server/operate/primary/serving-user.ts';
+import { lookUpUser } from '../../../server/store/embedded/account.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';
@@ -51,6 +52,45 @@ describe.runIf(isRoot)('started by root', () => {
     const refused = attempt(trialThat(code));
     await expect(refused).rejects.toThrow(`the user weir cannot run Weir: ${reason}`);
     await expect(refused).rejects.toThrow('(SERVE_AS_ROOT=true makes the processes serve as root instead)');
+  });
+
+  test('a trial that is killed is repeated, twice at most', async () => {
+    const kept = join(temporaryDirectory(), 'trials');
+    writeFileSync(kept, '', { mode: 0o666 });
+    chmodSync(kept, 0o666);
+    chmodSync(dirname(kept), 0o755);
+    const killedUntil = (number: number) =>
+      trialThat(`
+        import { appendFileSync, readFileSync } from 'node:fs';
+        appendFileSync(${JSON.stringify(kept)}, '.');
+        if (readFileSync(${JSON.stringify(kept)}).length < ${number}) process.kill(process.pid, 'SIGKILL');
+        console.log('{"failed":null}');`);
+    await attempt(killedUntil(3));
+    expect(readFileSync(kept, 'utf8')).toBe('...');
+    writeFileSync(kept, '');
+    await expect(attempt(killedUntil(9))).rejects.toThrow('it ended with SIGKILL');
+    expect(readFileSync(kept, 'utf8')).toBe('...');
+  });
+
+  test('a look-up of the user that is killed is repeated', async () => {
+    const folder = temporaryDirectory();
+    const id = join(folder, 'id');
+    writeFileSync(
+      id,
+      `#!/bin/sh\n[ -e ${folder}/$1 ] || { touch ${folder}/$1; kill -9 $$; }\nexec /usr/bin/id "$@"\n`,
+      {
+        mode: 0o755,
+      },
+    );
+    const path = process.env.PATH;
+    process.env.PATH = `${folder}:${path}`;
+    try {
+      expect(await lookUpUser('root')).toEqual({ uid: 0, gid: 0, name: 'root' });
+      expect(await lookUpUser('nowhere')).toBeNull();
+    } finally {
+      process.env.PATH = path;
+    }
+    expect(readdirSync(folder).sort()).toEqual(['-g', '-u', 'id']);
   });
 
   test('a trial that hangs ends when Weir is to end', async () => {
