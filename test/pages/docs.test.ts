@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FOUND_MAX, type Guide, SEARCH_CHARACTERS_MAX, searchGuides } from '../../server/pages/docs.ts';
-import { Renderer } from '../../server/pages/serve/render.ts';
+import { Renderer } from '../../server/pages/serve/answers.ts';
 import { documents, headingsOf, root } from '../docs/documents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { addPerson } from '../helpers/people.ts';

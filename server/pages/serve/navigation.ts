@@ -1,5 +1,6 @@
-/** Where a request comes from and where its response leads: browsers, htmx fragments and redirects. */
+/** Where a request comes from and where its response leads: browsers, htmx fragments, redirects, and pages that have moved. */
 import type { Exchange } from '../../base/http/exchange.ts';
+import { type Page, redirect } from '../page.ts';
 
 export function addressOf({ path, query }: Exchange): string {
   return query === '' ? path : `${path}?${query}`;
@@ -44,3 +45,19 @@ export function redirectTo(exchange: Exchange, path: string): void {
   exchange.setHeader('location', path);
   exchange.answer(303, 'text/plain', '');
 }
+
+const moved =
+  (to: string): Page =>
+  async ({ id, query }) => {
+    const parameters = query.toString();
+    return redirect(`${to}${id === '' ? '' : `/${id}`}${parameters === '' ? '' : `?${parameters}`}`);
+  };
+
+/** Former addresses, which bookmarks and messages still have. */
+export const movedPages = {
+  oldTokens: moved('/account/tokens'),
+  oldToken: moved('/account/tokens'),
+  oldJobs: moved('/events/replays'),
+  oldJob: moved('/events/replays'),
+  oldLatency: moved('/webhooks/latency'),
+};

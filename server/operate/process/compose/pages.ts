@@ -21,9 +21,8 @@ import { rejectionPages } from '../../../pages/rejections/rejections.ts';
 import { searchPages } from '../../../pages/search.ts';
 import { Assets } from '../../../pages/serve/assets.ts';
 import { framePages } from '../../../pages/serve/frame.ts';
-import { movedPages } from '../../../pages/serve/moved.ts';
+import { movedPages } from '../../../pages/serve/navigation.ts';
 import { Notices } from '../../../pages/serve/notices.ts';
-import { Renderer } from '../../../pages/serve/render.ts';
 import { Pages } from '../../../pages/serve/serve.ts';
 import { webhookTestPages } from '../../../pages/webhooks/send-test.ts';
 import { webhookPages } from '../../../pages/webhooks/webhooks.ts';
@@ -59,7 +58,6 @@ export function composePages(
     overOpenLimit,
     anonymous,
     signIn: oidc.signIn,
-    renderer: new Renderer(),
     assets,
     client,
     notices: new Notices(derivedKeys(keys, 'notices')[0]!, Date.now),
