@@ -10,8 +10,12 @@ import {
 } from '../../server/store/queries/alerts/condition-signs.ts';
 import { addHistory, readWebhookHistory } from '../../server/store/queries/webhooks/history.ts';
 import { readSecretUses, replaceSecret } from '../../server/store/queries/webhooks/secrets.ts';
-import { readWebhookUsage, subtractRemovedUsage } from '../../server/store/queries/webhooks/usage.ts';
-import { deleteWebhook, readWebhookActivity, readWebhookIds } from '../../server/store/queries/webhooks/webhooks.ts';
+import {
+  readWebhookActivity,
+  readWebhookUsage,
+  subtractRemovedUsage,
+} from '../../server/store/queries/webhooks/usage.ts';
+import { deleteWebhook, readWebhookIds } from '../../server/store/queries/webhooks/webhooks.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';

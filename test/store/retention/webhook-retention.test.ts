@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { storeDeduped } from '../../../server/store/queries/events/store-deduped.ts';
-import { readWebhookActivity } from '../../../server/store/queries/webhooks/webhooks.ts';
+import { readWebhookActivity } from '../../../server/store/queries/webhooks/usage.ts';
 import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
 import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
 import { storeEvents } from '../../helpers/agents.ts';

@@ -15,14 +15,13 @@ import { PartialReads } from '../../../store/cells/cells-database.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/events/lists.ts';
 import { readSecretUses } from '../../../store/queries/webhooks/secrets.ts';
-import { readTableBytes, readWebhookUsage } from '../../../store/queries/webhooks/usage.ts';
 import {
   ACTIVE_WEBHOOKS_MAX,
-  findWebhook,
-  listWebhooks,
+  readTableBytes,
   readWebhookActivity,
-  type WebhookRecord,
-} from '../../../store/queries/webhooks/webhooks.ts';
+  readWebhookUsage,
+} from '../../../store/queries/webhooks/usage.ts';
+import { findWebhook, listWebhooks, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { done, operation, readerOperation, refusedId, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';

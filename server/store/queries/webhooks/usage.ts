@@ -1,13 +1,41 @@
-/** Number and size of the stored events of webhooks, by their state: counting the events themselves would read all of them. */
+/**
+ * What webhooks received: the last event and rejection of each, and the number and size of its stored events, by its state: counting the
+ * events themselves would read all of them.
+ */
 import type { z } from 'zod';
 import { DAY_MS } from '../../../base/time/durations.ts';
-import type { webhookUsageSchema } from '../../../model/history.ts';
+import { webhookActivitySchema, type webhookUsageSchema } from '../../../model/history.ts';
 import { summed } from '../../connect/place.ts';
 import type { Queries } from '../../connect/pool.ts';
 import { inParts } from '../../retention/in-parts.ts';
-import { arrayOf, isoText } from '../../sql.ts';
+import { arrayOf, isoText, selectList } from '../../sql.ts';
 import { HOUR } from './history.ts';
-import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';
+import { lastEventAt } from './state.ts';
+
+/** Limit on the webhooks in one result; equals the page size of the webhook list. */
+export const ACTIVE_WEBHOOKS_MAX = 200;
+
+const activity = selectList(webhookActivitySchema, 'w', {
+  webhook_id: 'w.id',
+  last_event_at: isoText(lastEventAt),
+  last_rejection_at: `(select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1)`,
+});
+type WebhookActivity = z.output<typeof webhookActivitySchema>;
+
+/** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
+export function readWebhookActivity({ query }: Queries, ids: readonly string[] | null): Promise<WebhookActivity[]> {
+  return query<WebhookActivity>({
+    name: ids === null ? 'activity-of-newest' : 'webhook-activity',
+    plan: 'once',
+    text: `
+      select ${activity}
+      from webhooks w
+      where w.deleted_at is null ${ids === null ? '' : 'and w.id = any ($1::uuid[])'}
+      order by w.created_at desc, w.id desc
+      limit ${ACTIVE_WEBHOOKS_MAX}`,
+    values: ids === null ? [] : [arrayOf(ids)],
+  });
+}
 
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 

@@ -1,6 +1,5 @@
-/** Webhooks: management, the rows that ingest caches, and their activity. */
+/** Webhooks: management, and the rows that ingest caches. */
 import type { z } from 'zod';
-import { webhookActivitySchema } from '../../../model/history.ts';
 import type { Order } from '../../../model/order-by.ts';
 import type { Answer, RefusedStatus } from '../../../model/signatures/answer.ts';
 import type { SchemeSettings } from '../../../model/signatures/presets.ts';
@@ -8,7 +7,6 @@ import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
 import { ordersOf } from '../agents/subscriptions.ts';
-import { lastEventAt } from './state.ts';
 
 const storedSchema = webhookSchema.omit({ url: true });
 /** A webhook as the API shows it, without its address. */
@@ -232,29 +230,4 @@ export async function readWebhookIds({ query }: Queries, rowsMax: number): Promi
     values: [rowsMax],
   });
   return row!.ids ?? '';
-}
-
-/** Limit on the webhooks in one result; equals the page size of the webhook list. */
-export const ACTIVE_WEBHOOKS_MAX = 200;
-
-const activity = selectList(webhookActivitySchema, 'w', {
-  webhook_id: 'w.id',
-  last_event_at: isoText(lastEventAt),
-  last_rejection_at: `(select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1)`,
-});
-type WebhookActivity = z.output<typeof webhookActivitySchema>;
-
-/** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
-export function readWebhookActivity({ query }: Queries, ids: readonly string[] | null): Promise<WebhookActivity[]> {
-  return query<WebhookActivity>({
-    name: ids === null ? 'activity-of-newest' : 'webhook-activity',
-    plan: 'once',
-    text: `
-      select ${activity}
-      from webhooks w
-      where w.deleted_at is null ${ids === null ? '' : 'and w.id = any ($1::uuid[])'}
-      order by w.created_at desc, w.id desc
-      limit ${ACTIVE_WEBHOOKS_MAX}`,
-    values: ids === null ? [] : [arrayOf(ids)],
-  });
 }
