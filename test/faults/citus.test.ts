@@ -13,7 +13,7 @@ import { openCell } from '../../server/store/open.ts';
 import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import type { Claimed } from '../../server/store/queries/claims/order.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
-import { type Settlement, settleDeliveries } from '../../server/store/queries/claims/settle.ts';
+import { type LeaseChange, settleDeliveries } from '../../server/store/queries/claims/settle.ts';
 import { type KeyedRow, storeDeduped } from '../../server/store/queries/events/store-deduped.ts';
 import { dropOldPartitions } from '../../server/store/retention/drop-partitions.ts';
 import { createDays, partitionName } from '../../server/store/retention/partitions.ts';
@@ -202,7 +202,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     const receiptsOf = (claimed: readonly Claimed[]) => claimed.map(({ id, lease }) => ({ deliveryId: id, lease }));
     const [receipt, ...more] = receiptsOf((await claimDeliveries(explained, ofWebhook)).claimed);
     expect(more).toEqual([]);
-    const settlements: Settlement[] = [
+    const settlements: LeaseChange[] = [
       { kind: 'extend', leaseSeconds: 60 },
       { kind: 'nack', delaySeconds: 0, reason: null, attemptsMax: 10 },
     ];

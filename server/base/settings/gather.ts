@@ -11,13 +11,13 @@ import { settingTable } from './table.ts';
 import type { Setting } from './values.ts';
 
 /** Unvalidated input: non-empty values by name, and the base directory of relative paths. */
-export interface Given {
+export interface GivenSettings {
   values: Record<string, string | undefined>;
   directory: string;
 }
 
 export interface Gathered {
-  given: Given;
+  given: GivenSettings;
   /** Names of the settings that a file decides, `.env` or that of a secret: a later reading may find them changed. */
   fromFile: string[];
   /** Names of variables that are not meant as settings. */
@@ -45,7 +45,7 @@ export const secretFileNames: readonly string[] = (Object.entries(settingTable) 
 );
 
 /** Replaces each NAME_FILE by its setting with the content of the file. Throws one SettingsError that lists all unusable ones. */
-function withSecretFiles(given: Given['values'], directory: string): Given['values'] {
+function withSecretFiles(given: GivenSettings['values'], directory: string): GivenSettings['values'] {
   const values = { ...given };
   const faults: Fault[] = [];
   for (const fileName of secretFileNames) {

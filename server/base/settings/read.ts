@@ -9,7 +9,7 @@ import { passwordProblem } from '../../model/passwords/rules.ts';
 import { keyPath } from '../files/data-dir.ts';
 import { formatConninfo } from '../net/conninfo.ts';
 import { isSafeUrl } from '../net/loopback.ts';
-import { type Gathered, type Given, gather, type UnknownSetting, unknownSettings } from './gather.ts';
+import { type Gathered, type GivenSettings, gather, type UnknownSetting, unknownSettings } from './gather.ts';
 import { settingTable } from './table.ts';
 import type { Setting } from './values.ts';
 
@@ -60,7 +60,7 @@ export function readConfiguration(environment: NodeJS.ProcessEnv, directory: str
 }
 
 /** Validates the input. Throws one SettingsError that lists all invalid settings. */
-export function parseSettings({ values: given, directory }: Given): Settings {
+export function parseSettings({ values: given, directory }: GivenSettings): Settings {
   const faults: Fault[] = [];
   const parsed: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries(settingTable) as [Name, Setting][]) {

@@ -6,7 +6,7 @@
  * again. Two claims that judge the same deliveries cannot lease one twice, since the lease locks them and checks their state.
  */
 import type { Metrics } from '../../base/telemetry/metrics.ts';
-import { type Verdict, verdicts } from '../../model/filters/evaluate.ts';
+import { type FilterVerdict, verdicts } from '../../model/filters/evaluate.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import type { FilterFailures } from '../../store/queries/agents/filters.ts';
 import { type Candidate, endFiltered, readCandidates } from '../../store/queries/claims/candidates.ts';
@@ -160,7 +160,7 @@ function isJudged({ filter }: Candidate): boolean {
 }
 
 /** Retention has removed the event, so the lease leaves the delivery out: it passes. */
-function verdictUnasked({ isRead, filter, headers, suspended }: Candidate): Verdict {
+function verdictUnasked({ isRead, filter, headers, suspended }: Candidate): FilterVerdict {
   if (!isRead) return verdicts.undecided;
   return filter === null || headers === null || !suspended ? verdicts.passed : verdicts.failed;
 }

@@ -1,7 +1,7 @@
 /** Evaluates filters in threads, which start on demand and end when idle, so that neither time nor memory of a process depends on them. */
 import { Piscina } from 'piscina';
 import type { FilterFailure, FilterTask } from '../../../workers/filter.ts';
-import { type CandidateEvent, type Verdict, verdicts } from '../../model/filters/evaluate.ts';
+import { type CandidateEvent, type FilterVerdict, verdicts } from '../../model/filters/evaluate.ts';
 
 const IDLE_MS = 30_000;
 /**
@@ -18,7 +18,7 @@ const HEAP_MEGABYTES_MAX = 256;
 
 /** `verdicts`: one for each event, in order. `failures`: the last failure of each filter. */
 export interface Judged {
-  verdicts: Verdict[];
+  verdicts: FilterVerdict[];
   failures: FilterFailure[];
 }
 
@@ -70,7 +70,7 @@ export class FilterJudge {
     const shared = new SharedArrayBuffer(events.length + 1);
     const decided = new Uint8Array(shared, 0, events.length);
     const begun = new Uint8Array(shared, events.length);
-    const judged = (failures: FilterFailure[]): Judged => ({ verdicts: [...decided] as Verdict[], failures });
+    const judged = (failures: FilterFailure[]): Judged => ({ verdicts: [...decided] as FilterVerdict[], failures });
     if (this.#pool.queueSize >= this.#queueMax) return judged([]);
     const abort = new AbortController();
     const giveUp = () => abort.abort();

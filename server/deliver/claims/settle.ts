@@ -5,9 +5,9 @@ import type { Agent } from '../../store/queries/agents/agents.ts';
 import { parseReceipt, type Receipt } from '../../store/queries/claims/receipts.ts';
 import {
   type Acknowledged,
+  type LeaseChange,
   nothingSettled,
   type Settled,
-  type Settlement,
   settleDeliveries,
 } from '../../store/queries/claims/settle.ts';
 
@@ -42,7 +42,7 @@ export function createSettle({ database, metrics, freed, onAcknowledged, attempt
     return receiptsAnswer(receipts, settled);
   }
 
-  async function settle(agent: Agent, receipts: readonly string[], settlement: Settlement): Promise<ReceiptsAnswer> {
+  async function settle(agent: Agent, receipts: readonly string[], settlement: LeaseChange): Promise<ReceiptsAnswer> {
     const known = knownReceipts(receipts);
     const kind = { isLimited: agent.maxLeased !== null, isOrdered: agent.ordered };
     const settled =

@@ -20,7 +20,7 @@ const KEEP_MS_MAX = 100;
 const AWAY_MS = 1_000;
 
 /** `stopped`: the outcome is unknown. */
-export type Outcome = Settlement | 'stopped';
+export type SettlementOutcome = Settlement | 'stopped';
 
 interface ClaimRequest {
   max: number;
@@ -85,14 +85,14 @@ export class DeliveryApi {
     this.#acks.keptUntilMs = isKept ? performance.now() + KEEP_MS_MAX : 0;
   }
 
-  settle(receipt: string, verdict: Verdict): Promise<Outcome> {
+  settle(receipt: string, verdict: Verdict): Promise<SettlementOutcome> {
     if (verdict.kind === 'done') return this.#acks.add(receipt, {});
     if (verdict.kind === 'released') return this.#nacks.add(receipt, { release: true });
     return this.#nacks.add(receipt, { reason: verdict.reason, delay_seconds: verdict.delaySeconds });
   }
 
   /** Extends the lease to `seconds` from now. */
-  extend(receipt: string, seconds: number): Promise<Outcome> {
+  extend(receipt: string, seconds: number): Promise<SettlementOutcome> {
     return this.#extensions.add(receipt, { lease_seconds: seconds });
   }
 }
@@ -100,7 +100,7 @@ export class DeliveryApi {
 interface Entry {
   receipt: string;
   fields: object;
-  resolve: (outcome: Outcome) => void;
+  resolve: (outcome: SettlementOutcome) => void;
   reject: (error: unknown) => void;
 }
 
@@ -117,7 +117,7 @@ class Lane {
     this.#call = call;
   }
 
-  add(receipt: string, fields: object): Promise<Outcome> {
+  add(receipt: string, fields: object): Promise<SettlementOutcome> {
     return new Promise((resolve, reject) => this.put([{ receipt, fields, resolve, reject }]));
   }
 

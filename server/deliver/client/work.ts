@@ -1,6 +1,6 @@
 /** The work on one claimed delivery: its handler, its lease, and its settlement. */
 import { setMaxListeners } from 'node:events';
-import type { DeliveryApi, Outcome } from './api.ts';
+import type { DeliveryApi, SettlementOutcome } from './api.ts';
 import {
   type ClaimedDelivery,
   Delivery,
@@ -40,7 +40,7 @@ export class Work implements DeliveryWork {
   #isLeased = true;
   #isLost = false;
   /** The first settlement; null before it. */
-  #settling: Promise<Outcome> | null = null;
+  #settling: Promise<SettlementOutcome> | null = null;
   #onSettled = () => {};
   #abandoned = () => {};
   #controller: AbortController | null = null;
@@ -137,7 +137,7 @@ export class Work implements DeliveryWork {
     this.stop(new WeirError('lease_lost', message, 'Stop the work on this delivery.'));
   }
 
-  async #extend(seconds: number): Promise<Outcome> {
+  async #extend(seconds: number): Promise<SettlementOutcome> {
     const askedMs = performance.now();
     const outcome = await this.#shop.api.extend(this.delivery.receipt, seconds);
     if (outcome === 'done') this.#leasedMs = askedMs + (seconds - this.#shop.options.leaseSeconds) * 1000;
@@ -145,12 +145,12 @@ export class Work implements DeliveryWork {
   }
 
   /** The first verdict counts. */
-  #settleOnce(verdict: Verdict): Promise<Outcome> {
+  #settleOnce(verdict: Verdict): Promise<SettlementOutcome> {
     this.#settling ??= this.#send(verdict).finally(() => this.#onSettled());
     return this.#settling;
   }
 
-  async #send(verdict: Verdict): Promise<Outcome> {
+  async #send(verdict: Verdict): Promise<SettlementOutcome> {
     const { options, cut, api } = this.#shop;
     this.#isLeased = false;
     if (cut.aborted) return 'stopped';
@@ -179,7 +179,7 @@ export class Work implements DeliveryWork {
 }
 
 /** Throws WeirError `closed` when the outcome is unknown. */
-function settlementOf(outcome: Outcome): Settlement {
+function settlementOf(outcome: SettlementOutcome): Settlement {
   if (outcome !== 'stopped') return outcome;
   throw new WeirError(
     'closed',

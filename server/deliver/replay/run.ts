@@ -14,7 +14,7 @@ import { record, systemActor } from '../../store/audit/record.ts';
 import { ARRIVALS_CHANNEL } from '../../store/connect/listen.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
-import { type Batch, type JobScope, replayBatch } from '../../store/queries/replays/batch.ts';
+import { type JobScope, type ReplayBatch, replayBatch } from '../../store/queries/replays/batch.ts';
 import { failJob, findJob, nextJob } from '../../store/queries/replays/jobs.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */
@@ -73,7 +73,7 @@ async function runJob({ database, log, perSecond, onReplayed }: JobParts, id: st
   while (!stop.aborted) {
     const startedMs = performance.now();
     try {
-      const batch: Batch = await database.transaction((query) => runBatch(query, id, sliceEnd));
+      const batch: ReplayBatch = await database.transaction((query) => runBatch(query, id, sliceEnd));
       failures = 0;
       if (batch.kind === 'no_agent') return log('job_failed', { job_id: id, reason: NO_AGENT, final: true });
       if (batch.kind === 'ended') return;
@@ -103,7 +103,7 @@ export function restMs(deliveries: number, perSecond: number, tookMs: number): n
   return Math.max((deliveries / perSecond) * 1000 - tookMs, tookMs);
 }
 
-async function runBatch(query: Query, id: string, sliceEnd: string | null): Promise<Batch> {
+async function runBatch(query: Query, id: string, sliceEnd: string | null): Promise<ReplayBatch> {
   const batch = await replayBatch(query, id, scopeOf, sliceEnd);
   if (batch.kind === 'no_agent') await fail(query, id, NO_AGENT);
   if (batch.kind === 'done') await recordEnd(query, id);

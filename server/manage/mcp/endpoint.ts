@@ -21,7 +21,7 @@ import type { Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
 import type { Reader } from '../auth/person.ts';
 import type { OAuth } from '../oauth/oauth.ts';
-import type { CallRecord, OperationCall, Operations } from './tool.ts';
+import type { CallRecord, OperationCall, ToolOperations } from './tool.ts';
 
 /** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
 const MCP_BODY_BYTES_MAX = 262_144;
@@ -80,7 +80,7 @@ const unauthenticated = problem(
   'Present an agent credential, an active agent session or an API token, as Authorization: Bearer.',
 );
 
-function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): Operations {
+function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): ToolOperations {
   // A credential was counted when it was checked. Operations for users or agents count sessions too, see AgentAuth.fallback.
   let counted = requester.kind === 'user' || bearer(exchange).startsWith('wa_');
   async function call<Name extends OperationName>(name: Name, given: OperationCall) {
@@ -123,7 +123,7 @@ function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, excha
 }
 
 /** The grant of a client of OAuth may end while its claim waits: what was claimed is returned, unseen. */
-function whileGranted(operations: Operations, oauth: OAuth | null, exchange: Exchange): Operations {
+function whileGranted(operations: ToolOperations, oauth: OAuth | null, exchange: Exchange): ToolOperations {
   if (oauth === null || !oauth.issued(bearer(exchange))) return operations;
   return {
     ...operations,

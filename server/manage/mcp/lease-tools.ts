@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
 import { parseReceipt } from '../../store/queries/claims/receipts.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
-import { asText, type Operations, type Tool, type ToolAnswer, tool, untrustedContent } from './tool.ts';
+import { asText, type Tool, type ToolAnswer, type ToolOperations, tool, untrustedContent } from './tool.ts';
 import { BODY_BYTES_SHOWN, untrusted } from './untrusted.ts';
 
 /** Deliveries of one call. With cut bodies the answer stays below about 60,000 tokens. */
@@ -122,7 +122,7 @@ function describeDelivery({ id, receipt, attempt, leased_until, event }: Claimed
 
 /** @param verb of the summary, in the past tense */
 async function settle(
-  operations: Operations,
+  operations: ToolOperations,
   operation: 'ack' | 'nack' | 'extend',
   input: z.output<typeof ackInput>,
   verb: string,

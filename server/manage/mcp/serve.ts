@@ -20,7 +20,7 @@ import { eventTools } from './event-tools.ts';
 import { leaseTools } from './lease-tools.ts';
 import { issueTools, managementTools } from './management-tools.ts';
 import { rejectionTools } from './rejection-tools.ts';
-import { type CallRecord, isFor, isListedFor, listing, type Operations, type Tool } from './tool.ts';
+import { type CallRecord, isFor, isListedFor, listing, type Tool, type ToolOperations } from './tool.ts';
 import { SECURITY, toolResult } from './untrusted.ts';
 
 const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools, ...issueTools];
@@ -45,7 +45,7 @@ interface McpRequest {
   requester: Reader;
   /** The JSON-RPC message, not yet validated. */
   message: unknown;
-  operations: Operations;
+  operations: ToolOperations;
   /** Records a completed call of an agent. Never rejects: a failure to record is logged. */
   recordCall(call: CallRecord): Promise<void>;
 }

@@ -18,7 +18,7 @@ export interface OperationCall {
 type NotDone = Unanswered | Problem;
 
 /** Runs operations of the API with the rights of the bearer. Rejects for bugs only. */
-export interface Operations {
+export interface ToolOperations {
   /** An operation whose answer is a document. */
   run<Name extends OperationName>(
     name: Name,
@@ -59,7 +59,7 @@ export interface CallRecord {
 interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolFacts {
   input: Input;
   output: Output;
-  run(input: z.output<Input>, operations: Operations): Promise<ToolAnswer<z.input<Output>>>;
+  run(input: z.output<Input>, operations: ToolOperations): Promise<ToolAnswer<z.input<Output>>>;
   /** How long the call waits at most. Absent: it does not wait. */
   waitSeconds?(input: z.output<Input>): number;
   /** Absent: the tool changes nothing, or its operation records the change. */

@@ -10,7 +10,7 @@ import { insertGrant } from '../../store/queries/users/oauth.ts';
 import { countTokens, everyToken, findTokenRecord, lockTokensOf } from '../../store/queries/users/tokens.ts';
 import { TOKENS_MAX } from '../api/tokens/token-changes.ts';
 import type { Person } from '../auth/person.ts';
-import { type Client, mayRedirect, readClient } from './clients.ts';
+import { mayRedirect, type OAuthClient, readClient } from './clients.ts';
 
 /** Longest time between the consent and the exchange of the code. */
 export const CODE_SECONDS = 60;
@@ -25,7 +25,7 @@ export interface AuthorizationParts {
 
 interface AuthorizationRequest {
   kind: 'request';
-  client: Client;
+  client: OAuthClient;
   redirectUri: string;
   codeChallenge: string;
   state: string | null;

@@ -17,7 +17,7 @@ const URL_CHARACTERS_MAX = 500;
 const DOCUMENT_BYTES_MAX = 5_120;
 const DOCUMENT_TIMEOUT_MS = 5_000;
 
-export interface Client {
+export interface OAuthClient {
   id: string;
   /** As the client names itself: anyone can claim any name. */
   name: string;
@@ -36,13 +36,13 @@ const documentSchema = metadataSchema.extend({
 });
 
 /** A refusal in the form of OAuth (RFC 6749, section 5.2). */
-export interface Refusal {
+export interface OAuthRefusal {
   kind: 'refused';
   error: string;
   description: string;
 }
 
-export function refusal(error: string, description: string): Refusal {
+export function refusal(error: string, description: string): OAuthRefusal {
   return { kind: 'refused', error, description };
 }
 
@@ -50,7 +50,7 @@ export function refusal(error: string, description: string): Refusal {
 export async function registerClient(
   database: Database,
   given: unknown,
-): Promise<{ kind: 'done'; value: Client } | Refusal> {
+): Promise<{ kind: 'done'; value: OAuthClient } | OAuthRefusal> {
   const { data } = metadataSchema.safeParse(given);
   if (data === undefined)
     return refusal('invalid_redirect_uri', `Give 1 to ${REDIRECTS_MAX} redirect_uris: https, or http on loopback.`);
@@ -60,7 +60,7 @@ export async function registerClient(
 }
 
 /** Finds the client of an authorization request. A metadata document is fetched each time. */
-export async function readClient(database: Database, id: string, options?: FetchOptions): Promise<Result<Client>> {
+export async function readClient(database: Database, id: string, options?: FetchOptions): Promise<Result<OAuthClient>> {
   if (isDocumentUrl(id)) return fetchClient(id, options);
   const client = await findClient(database, id);
   return client === undefined
@@ -69,7 +69,7 @@ export async function readClient(database: Database, id: string, options?: Fetch
 }
 
 /** Whether the client may be sent there: exactly an address of its list; on loopback with any port (RFC 8252, section 7.3). */
-export function mayRedirect({ redirectUris }: Client, given: string): boolean {
+export function mayRedirect({ redirectUris }: OAuthClient, given: string): boolean {
   if (redirectUris.includes(given)) return true;
   return isRedirect(given) && given.startsWith('http:') && redirectUris.map(withoutPort).includes(withoutPort(given));
 }
@@ -92,7 +92,10 @@ function isDocumentUrl(id: string): boolean {
   return href === id && pathname !== '/';
 }
 
-function clientOf({ client_name, redirect_uris: redirectUris }: z.output<typeof metadataSchema>): Omit<Client, 'id'> {
+function clientOf({
+  client_name,
+  redirect_uris: redirectUris,
+}: z.output<typeof metadataSchema>): Omit<OAuthClient, 'id'> {
   const name = nameText.safeParse(client_name);
   return { name: name.success ? name.data : new URL(redirectUris[0]!).host.slice(0, 200), redirectUris };
 }
@@ -108,7 +111,7 @@ interface FetchOptions {
 async function fetchClient(
   id: string,
   { resolve, allowPrivate = false, timeoutMs = DOCUMENT_TIMEOUT_MS }: FetchOptions = {},
-): Promise<Result<Client>> {
+): Promise<Result<OAuthClient>> {
   const read = async () => {
     const url = new URL(id);
     const addresses = await checkedAddresses(url.hostname, allowPrivate, resolve);

@@ -20,7 +20,7 @@ import type { AgentAuth } from '../auth/agent.ts';
 import type { AnonymousLimit } from '../auth/anonymous.ts';
 import { type Reader, visitorActor } from '../auth/person.ts';
 import type { AuthorizationParts } from './authorize.ts';
-import { type Refusal, refusal, registerClient } from './clients.ts';
+import { type OAuthRefusal, refusal, registerClient } from './clients.ts';
 import { issueTokens, revokeGrant } from './tokens.ts';
 
 /** Consent, tokens and revocation, of one client address. A connector in a cloud serves many people from few addresses. */
@@ -158,6 +158,6 @@ async function formOf(body: ParsedBody): Promise<Parsed<URLSearchParams>> {
   return { kind: 'problem', code: 'invalid_request', detail: 'A parameter is given twice.' };
 }
 
-function refuse(exchange: Exchange, { error, description }: Refusal): void {
+function refuse(exchange: Exchange, { error, description }: OAuthRefusal): void {
   exchange.json(400, { error, error_description: description });
 }

@@ -10,7 +10,7 @@ import { findClient, type Grant, lockGrant, renewGrant } from '../../store/queri
 import { everyToken } from '../../store/queries/users/tokens.ts';
 import { Tokens } from '../api/tokens/token-changes.ts';
 import type { AuthorizationParts } from './authorize.ts';
-import { type Refusal, refusal } from './clients.ts';
+import { type OAuthRefusal, refusal } from './clients.ts';
 
 /**
  * Not shorter than an hour: when an access token expires, a client with two calls in progress may use one refresh token twice, which ends
@@ -31,7 +31,7 @@ export async function issueTokens(
   parts: AuthorizationParts,
   actor: Actor,
   given: URLSearchParams,
-): Promise<Issued | Refusal> {
+): Promise<Issued | OAuthRefusal> {
   const type = given.get('grant_type');
   if (type !== 'authorization_code' && type !== 'refresh_token')
     return refusal('unsupported_grant_type', 'grant_type must be authorization_code or refresh_token.');
@@ -78,7 +78,7 @@ async function isClient({ database }: AuthorizationParts, id: string): Promise<b
   return id.startsWith('https:') || (await findClient(database, id)) !== undefined;
 }
 
-type Fault = Refusal | { kind: 'reused'; tokenId: string } | null;
+type Fault = OAuthRefusal | { kind: 'reused'; tokenId: string } | null;
 
 function codeFault(
   { tokenId, codeHash, isCodeUsed, redirectUri, codeChallenge }: Grant,

@@ -21,10 +21,10 @@ export interface CandidateEvent {
 
 /** `undecided`: not evaluated yet. `failed`: the filter gave no verdict, so the event is delivered. Numbers, for a shared array. */
 export const verdicts = { undecided: 0, passed: 1, excluded: 2, failed: 3 } as const;
-export type Verdict = (typeof verdicts)[keyof typeof verdicts];
+export type FilterVerdict = (typeof verdicts)[keyof typeof verdicts];
 
 export interface Judgement {
-  verdict: Verdict;
+  verdict: FilterVerdict;
   /** Why the filter failed; null if it did not fail. */
   failure: string | null;
   /** The filter does not compile, so it fails on every event. */

@@ -6,7 +6,7 @@ import { CommandError } from '../../base/command/io.ts';
 import { within } from '../../base/time/every.ts';
 import { residentBytes } from '../primary/memory-guard.ts';
 
-export interface Child {
+export interface BenchChild {
   pid: number;
   stop(): Promise<void>;
 }
@@ -29,7 +29,7 @@ const OUTPUT_KEPT = 4_000;
  * Starts a Node program and waits until it is ready, else rejects with CommandError and the end of the output. The child has its own
  * session: Ctrl-C reaches only the bench, which then stops the child in order.
  */
-export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<Child> {
+export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<BenchChild> {
   const child = spawn(process.execPath, args, {
     cwd: directory,
     env: environment,

@@ -11,8 +11,8 @@ import {
   type Control,
   type FromProcess,
   type MetricsSnapshot,
-  type Order,
   PROTOCOL,
+  type PrimaryOrder,
   type Refused,
   type SentOrder,
   type ToProcess,
@@ -36,7 +36,7 @@ export interface ChildParts {
   /** Returns the results of `weir doctor` for this installation. */
   askDoctor: AskDoctor;
   /** Carries out the order of a command. */
-  onOrder: (order: Order) => Promise<Control | Refused>;
+  onOrder: (order: PrimaryOrder) => Promise<Control | Refused>;
 }
 
 /** Time that a process has to end after its drain before it is killed. */

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import type { Given } from '../../base/settings/gather.ts';
+import type { GivenSettings } from '../../base/settings/gather.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
@@ -68,7 +68,10 @@ export function processEnvironment(own: NodeJS.ProcessEnv, headerBytesMax: numbe
  * The settings as a process gets them. DATA_DIR is resolved: its default may depend on the user that runs the process. ADMIN_PASSWORD is
  * replaced: the primary alone uses it, and pages show only that it is set. Unknown names stay: the build on disk may know them.
  */
-export function givenToProcess({ values, directory }: Given, { DATA_DIR, ADMIN_PASSWORD }: Settings): Given {
+export function givenToProcess(
+  { values, directory }: GivenSettings,
+  { DATA_DIR, ADMIN_PASSWORD }: Settings,
+): GivenSettings {
   const hidden = ADMIN_PASSWORD === undefined ? {} : { ADMIN_PASSWORD: randomBytes(24).toString('base64') };
   return { values: { ...values, DATA_DIR, ...hidden }, directory };
 }

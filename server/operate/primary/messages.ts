@@ -1,6 +1,6 @@
 /** Messages between the primary and its processes. */
 import type { Build } from '../../base/files/build.ts';
-import type { Given } from '../../base/settings/gather.ts';
+import type { GivenSettings } from '../../base/settings/gather.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
@@ -39,7 +39,7 @@ export interface StartOrder {
 }
 
 /** StartOrder as sent: settings as text, so that another build parses its own settings with its own defaults. */
-export type SentOrder = Omit<StartOrder, 'settings'> & { given: Given };
+export type SentOrder = Omit<StartOrder, 'settings'> & { given: GivenSettings };
 
 export type ToProcess =
   | { kind: 'start'; order: SentOrder }
@@ -83,10 +83,10 @@ export type FromProcess =
   /** Requests the results of `weir doctor`; answered by `checkup`. */
   | { kind: 'ask_doctor' }
   /** A command orders this; answered by `ordered` with the same ticket. */
-  | { kind: 'order'; ticket: number; order: Order };
+  | { kind: 'order'; ticket: number; order: PrimaryOrder };
 
 /** Show what runs, start a rolling restart, or set the number of processes. */
-export type Order = 'show' | 'reload' | number;
+export type PrimaryOrder = 'show' | 'reload' | number;
 
 export interface Control {
   /** The build of the primary, which a rolling restart does not replace. */
@@ -112,7 +112,7 @@ export interface Refused {
 }
 
 /** Has the primary carry out the order of a command. */
-export type GiveOrder = (order: Order) => Promise<Control | Refused>;
+export type GiveOrder = (order: PrimaryOrder) => Promise<Control | Refused>;
 
 /** A rolling restart, for `weir reload`. */
 export interface RestartReport {

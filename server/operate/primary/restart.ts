@@ -14,7 +14,7 @@ import { checkConnectionBudget } from '../../store/open.ts';
 import { checkArchive } from '../backup/write.ts';
 import type { RestartOutcome } from './child.ts';
 import type { Children } from './children.ts';
-import type { Control, Order, Refused, RestartReport } from './messages.ts';
+import type { Control, PrimaryOrder, Refused, RestartReport } from './messages.ts';
 import type { Supervisor } from './supervisor.ts';
 
 interface RestartParts {
@@ -111,7 +111,7 @@ interface ControlParts {
 }
 
 /** Carries out the order of a command. */
-export async function carryOut(order: Order, parts: ControlParts): Promise<Control | Refused> {
+export async function carryOut(order: PrimaryOrder, parts: ControlParts): Promise<Control | Refused> {
   const { supervisor, children, restarts } = parts;
   try {
     if (typeof order === 'number') await setProcesses(order, parts);

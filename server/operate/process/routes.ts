@@ -15,7 +15,7 @@ import type { OAuth } from '../../manage/oauth/oauth.ts';
 import { roles } from '../../model/users.ts';
 import type { Page } from '../../pages/page.ts';
 import type { Pages } from '../../pages/serve/serve.ts';
-import type { GiveOrder, Order } from '../primary/messages.ts';
+import type { GiveOrder, PrimaryOrder } from '../primary/messages.ts';
 
 type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 
@@ -96,7 +96,7 @@ const ofAccounts = /^\/api\/v1\/(account|live|session)\b/;
 
 /** The paths of orders to the primary: only commands on this machine may give them. */
 function orderRoutes(give: GiveOrder): Route[] {
-  const route = (method: Route['method'], path: string, orderOf: (exchange: Exchange) => Order): Route => ({
+  const route = (method: Route['method'], path: string, orderOf: (exchange: Exchange) => PrimaryOrder): Route => ({
     method,
     path,
     handle: async (exchange) => exchange.json(200, await give(orderOf(exchange))),

@@ -6,7 +6,7 @@ import { problem } from '../../base/http/problem.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import type { FilterJudge } from '../../deliver/claims/judge.ts';
 import { describeEvent } from '../../manage/api/events/filter.ts';
-import { judgeEvent } from '../../manage/api/events/replay.ts';
+import { judgeRecipients } from '../../manage/api/events/replay.ts';
 import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
 import { readableBody } from '../../model/signatures/gzip.ts';
@@ -113,7 +113,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       call('showWebhook', { id: event.webhook_id }),
       choicesOf(call, 'agents', [], { active: true }),
       allows(person.role, 'operator')
-        ? Promise.race([judgeEvent({ database, judge }, stored, null), delay(reachMs, null, { ref: false })])
+        ? Promise.race([judgeRecipients({ database, judge }, stored, null), delay(reachMs, null, { ref: false })])
         : null,
       shown.view === 'diff' ? findPreviousOfType(database, event) : undefined,
     ]);

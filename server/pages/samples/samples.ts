@@ -5,7 +5,7 @@ import type { ClientPackage } from '../../base/http/client-package.ts';
 import { CUSTOM, DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { commandDefinition, type SignedTarget, shellWord, signedCurl } from './curl.ts';
 
-export interface Sample {
+export interface CodeSample {
   /** Label of its tab. */
   language: string;
   code: string;
@@ -29,7 +29,10 @@ function mcpConfiguration(api: string): string {
  * WEIR_CREDENTIAL.
  * @param api URL of the API, FRONTEND_PUBLIC_API_URL
  */
-export function agentSamples(api: string, { command, install }: Pick<ClientPackage, 'command' | 'install'>): Sample[] {
+export function agentSamples(
+  api: string,
+  { command, install }: Pick<ClientPackage, 'command' | 'install'>,
+): CodeSample[] {
   const views = builtFile('views/samples');
   return [
     {
@@ -60,7 +63,7 @@ export function tryItOf(webhook: Target, weir: string): string {
  * Returns a Weir command that signs as the sender does, and a curl command where a shell can sign.
  * @param weir how to run the command line
  */
-export function webhookSamples(webhook: Target, weir: string): Sample[] {
+export function webhookSamples(webhook: Target, weir: string): CodeSample[] {
   const { url, signature_scheme: scheme, signature_header: header, public_key } = webhook;
   const named = header === null ? '' : ` --signature-header ${header}`;
   const key = public_key === null ? '' : ' --private-key FILE';

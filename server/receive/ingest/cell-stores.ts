@@ -8,9 +8,9 @@ import {
   type CommitObserver,
   type EventGroup,
   GroupCommit,
+  notStoredNow,
   type QueuedGroup,
   type QueueLimits,
-  unavailable,
 } from './group-commit.ts';
 import { KeyedLane, type KeyedOptions } from './keyed-lane.ts';
 
@@ -106,7 +106,7 @@ export class CellStores {
   store(group: EventGroup): void {
     if (group.cell === 0) return this.#home.store(group);
     const cell = this.#cells.find(group.cell);
-    if (cell === undefined || cell.away !== null) return group.report(unavailable);
+    if (cell === undefined || cell.away !== null) return group.report(notStoredNow);
     const { store, opening } = this.#others.get(cell) ?? this.#connect(cell);
     if (opening === null) store.store(group);
     else void opening.then(() => store.store(group));

@@ -54,7 +54,7 @@ const COMMIT_BYTES_MAX = 8_388_608;
 /** Weight of the latest commit in the moving average of events per second. */
 const RATE_WEIGHT = 0.2;
 
-export const unavailable: StoreOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+export const notStoredNow: StoreOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
 const refused: StoreOutcome = { kind: 'refused' };
 /** One object for all requests without duplicates. */
 const stored: StoreOutcome = { kind: 'stored', duplicates: new Map() };
@@ -88,7 +88,7 @@ export class GroupCommit {
 
   /** Stores the rows in one commit. The last group may exceed the limit of the queue: otherwise one larger than it could never enter. */
   add(group: QueuedGroup): void {
-    if (!this.available) return group.report(unavailable);
+    if (!this.available) return group.report(notStoredNow);
     if (this.#queued >= this.#limits.queueEventsMax)
       return group.report({ kind: 'queue_full', retryAfterSeconds: this.#drainSeconds });
     this.#waiting.push(group);
@@ -109,7 +109,7 @@ export class GroupCommit {
   /** Reports `unavailable` to all waiting requests. */
   clear(): void {
     this.#queued = 0;
-    reportAll(this.#waiting.splice(0), unavailable);
+    reportAll(this.#waiting.splice(0), notStoredNow);
   }
 
   /** Estimated seconds until the present queue is committed, at the rate of recent commits; at least 1. */
@@ -199,7 +199,7 @@ export class GroupCommit {
   async #report(lane: Lane, batch: readonly QueuedGroup[], outcome: CommitOutcome): Promise<void> {
     if (outcome.kind === 'committed') return reportStored(batch, outcome.eventIds);
     if (outcome.kind === 'refused') return this.#reportRefused(lane, batch, outcome.sqlState, outcome.message);
-    if (outcome.lookUp === null) return reportAll(batch, unavailable);
+    if (outcome.lookUp === null) return reportAll(batch, notStoredNow);
     const found = await outcome.lookUp();
     this.#observer.inDoubt(found.length, found.filter((id) => id !== null).length);
     // Requests whose rows are all found are stored; senders of the others get 503 and retry.
@@ -216,7 +216,7 @@ export class GroupCommit {
       return;
     }
     this.#observer.refused(rowsOf(batch), sqlState, message);
-    reportAll(batch, isFaultOfData ? refused : unavailable);
+    reportAll(batch, isFaultOfData ? refused : notStoredNow);
   }
 }
 
@@ -246,7 +246,7 @@ function storedAs(rows: readonly EventRow[], eventIds: readonly (string | null)[
   const duplicates = new Map<number, string>();
   for (const [i, row] of rows.entries()) {
     const eventId = eventIds[i]!;
-    if (eventId === null) return unavailable;
+    if (eventId === null) return notStoredNow;
     if (!isOwn(row, eventId)) duplicates.set(i, eventId);
   }
   return duplicates.size === 0 ? stored : { kind: 'stored', duplicates };

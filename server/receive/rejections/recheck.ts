@@ -25,7 +25,7 @@ import {
 } from '../../store/queries/rejections/rejections.ts';
 import { nearestWithin, readHorizon } from '../../store/retention/partitions.ts';
 import { dedupeKey } from '../ingest/store.ts';
-import { readKeyrings, storedRequest, unavailable } from './sampler.ts';
+import { readKeyrings, storedRequest, verificationUnavailable } from './sampler.ts';
 
 export interface RejectionParts {
   database: Database;
@@ -77,7 +77,7 @@ export class Rejections {
       if (rejection.batch) return problem('rejection_of_batch');
       if (body === null) return problem('rejection_without_body');
       const keyring = (await readKeyrings(query, keys, [webhook_id], 0)).get(webhook_id);
-      if (keyring === undefined) return unavailable;
+      if (keyring === undefined) return verificationUnavailable;
       if (!verifies(storedRequest(rejection, body, keyring))) return problem('rejection_unverified');
 
       const row = eventOf(rejection, body, nearestWithin(horizon, Date.now()));
@@ -100,7 +100,7 @@ export class Rejections {
     if (rejection === undefined) return problem('rejection_unknown');
     if (rejection.body === null) return problem('rejection_without_body');
     const judged = await this.#judge([rejection]);
-    if (judged === null) return unavailable;
+    if (judged === null) return verificationUnavailable;
     const { reason, otherWebhookId } = judged[0]!;
     return database.transaction<Result<RejectionRecord>>(async (query) => {
       await setRejectionChecked(query, id, reason, otherWebhookId);
@@ -124,7 +124,7 @@ export class Rejections {
     const { database } = this.#parts;
     const similar = await listSimilarRejections(database.query, rejection, SIMILAR_MAX);
     const judged = await this.#judge(similar);
-    if (judged === null) return unavailable;
+    if (judged === null) return verificationUnavailable;
     const verified = judged.filter(({ reason }) => reason === 'verifies_now').length;
     const outcome = { checked: judged.length, verified };
     await database.transaction(async (query) => {

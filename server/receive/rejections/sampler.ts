@@ -193,7 +193,7 @@ function headerBytes(headers: readonly string[]): number {
 }
 
 /** A secret cannot be opened, or the thread of the check failed. */
-export const unavailable = problemLater('verification_unavailable', 1);
+export const verificationUnavailable = problemLater('verification_unavailable', 1);
 
 /** A webhook's scheme, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
 type WebhookKeyring = Pick<RefusedRequest, 'settings' | 'secrets' | 'others'>;

@@ -11,7 +11,7 @@ import { fileName, isWaiting, parseName, type SegmentName } from './names.ts';
 import { mayHoldFrame, readFrame, readHead } from './read-segment.ts';
 import type { Frame } from './segment.ts';
 import { SpoolStore } from './store.ts';
-import { type DrainObserver, type DrainParts, storeRows, Unavailable, unavailable } from './store-rows.ts';
+import { type DrainObserver, type DrainParts, storeRows, throwUnavailable, Unavailable } from './store-rows.ts';
 
 /** `reason`: why it did not finish. */
 type DrainOutcome = { kind: 'empty' } | { kind: 'stopped' } | { kind: 'unavailable'; reason: string };
@@ -37,7 +37,7 @@ export class Drain {
         const [oldest] = (await waitingFiles(disk, folder)).filter((name) => takes?.(name) ?? true);
         if (oldest === undefined) return { kind: 'empty' };
         if (this.#stopping) return { kind: 'stopped' };
-        await target.connect().catch((error: Error) => unavailable(error.message.trim()));
+        await target.connect().catch((error: Error) => throwUnavailable(error.message.trim()));
         if (!(await this.#drainFile(oldest))) return { kind: 'stopped' };
       }
     } catch (error) {

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { cellNumber } from '../../model/cells.ts';
 import { expected } from '../../store/connect/unavailable.ts';
-import type { KeyedRow } from './segment.ts';
+import type { SpooledKey } from './segment.ts';
 
 const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, moving: z.boolean() }));
 /** A webhook whose keys are not in the cell of its spooled events. `cell`: where they are, or on their way to. */
@@ -52,7 +52,7 @@ export const claimSql = `
   from given left join claimed on webhook_id = webhook and claimed.key = given.key`;
 
 /** The event of each key by the event that claims it. Rejects when the keys are not in the cell. @param lines the answer to `claimSql` */
-export function readOwners(lines: readonly string[], keys: readonly KeyedRow[], cell: number): Map<string, string> {
+export function readOwners(lines: readonly string[], keys: readonly SpooledKey[], cell: number): Map<string, string> {
   const answered = new Map(lines.map((line) => line.split(' ') as [string, string]));
   return new Map(
     keys.map(({ event }) => {

@@ -106,7 +106,7 @@ export function idsOf(names: readonly string[], rows: Frame): Buffer[] {
 }
 
 /** A row with a deduplication key. */
-export interface KeyedRow {
+export interface SpooledKey {
   event: string;
   webhook: string;
   /** In hex. */
@@ -116,7 +116,7 @@ export interface KeyedRow {
 }
 
 /** Returns the rows that have a key. */
-export function keyedRows(names: readonly string[], rows: Frame): KeyedRow[] {
+export function keyedRows(names: readonly string[], rows: Frame): SpooledKey[] {
   const [events, webhooks] = [idsOf(names, rows), fieldsOf(rows, names.indexOf('webhook_id'))];
   const times = receivedTimes(names, rows);
   return fieldsOf(rows, names.length).flatMap((key, row) =>

@@ -30,13 +30,13 @@ export async function storeRows(parts: DrainParts, columns: readonly string[], r
   const { target, observer } = parts;
   let result = await target.store(columns, rows);
   if (result.kind === 'unavailable' && result.partitionMissing) {
-    await target.createPartitions(columns, rows).catch((error: Error) => unavailable(error.message));
+    await target.createPartitions(columns, rows).catch((error: Error) => throwUnavailable(error.message));
     result = await target.store(columns, rows);
     // A partition that is still missing: CHECK constraints have the same SQLSTATE, so the row is refused.
     if (result.kind === 'unavailable' && result.partitionMissing)
       result = { kind: 'refused', sqlState: '23514', message: result.reason };
   }
-  if (result.kind === 'unavailable') return unavailable(result.reason);
+  if (result.kind === 'unavailable') return throwUnavailable(result.reason);
   if (result.kind === 'committed') return observer.committed(result);
   if (rows.events === 1) {
     if (await putAside(parts, columns, rows)) observer.refused(result.sqlState, result.message);
@@ -73,6 +73,6 @@ async function putAside({ disk, folder }: DrainParts, columns: readonly string[]
   return true;
 }
 
-export function unavailable(reason: string): never {
+export function throwUnavailable(reason: string): never {
   throw new Unavailable(reason);
 }

@@ -8,7 +8,7 @@ import { createDays } from '../../store/retention/partitions.ts';
 import { moveMarksBack } from '../../store/retention/retention.ts';
 import { arrayOf } from '../../store/sql.ts';
 import { claimSql, elsewhereSql, isElsewhere, readElsewhere, readOwners } from './moved-keys.ts';
-import { type Frame, type KeyedRow, keyedRows, receivedTimes } from './segment.ts';
+import { type Frame, keyedRows, receivedTimes, type SpooledKey } from './segment.ts';
 
 /** The outcome of one transaction, in numbers of events. */
 export interface DrainCounts {
@@ -45,7 +45,7 @@ const TIMEOUT_MS = 60_000;
 const MOVING = 'a webhook is moving to another cell';
 
 /** Claims keys in another cell, see SpoolStore.claim. */
-type ClaimIn = (cell: number, keys: readonly KeyedRow[]) => Promise<Map<string, string>>;
+type ClaimIn = (cell: number, keys: readonly SpooledKey[]) => Promise<Map<string, string>>;
 
 /** Where a drain stores its events: one connection, used for one transaction at a time. */
 export type DrainTarget = Pick<SpoolStore, 'connect' | 'store' | 'createPartitions'>;
@@ -95,7 +95,7 @@ export class SpoolStore {
    * Claims deduplication keys for spooled events that are stored in other cells. Returns the event of each key by the event that claims it.
    * Rejects when the keys of one of the webhooks are not here.
    */
-  async claim(keys: readonly KeyedRow[]): Promise<Map<string, string>> {
+  async claim(keys: readonly SpooledKey[]): Promise<Map<string, string>> {
     const values = [JSON.stringify(keys), String(this.#cell.number), String(this.#retentionDays())];
     const lines = await this.#inTime((connection) => connection.run(claimSql, values)).catch((error: Error) => {
       this.close();
@@ -147,7 +147,7 @@ export class SpoolStore {
   }
 
   /** Compares the keys of webhooks that are in other cells there, and takes them out of the rows. */
-  async #claimMoved(connection: CopyConnection, readKeys: () => readonly KeyedRow[]): Promise<void> {
+  async #claimMoved(connection: CopyConnection, readKeys: () => readonly SpooledKey[]): Promise<void> {
     const elsewhere = readElsewhere(await connection.run(elsewhereSql(this.#cell.number)));
     if (elsewhere.some(({ moving }) => moving)) throw new Error(MOVING);
     const cellOf = new Map(elsewhere.map(({ webhook, cell }) => [webhook, cell]));

@@ -32,7 +32,7 @@ export async function replayEvent(
   if (named.kind === 'problem') return named;
   const event = await findEvent(database, null, eventId);
   if (event === undefined) return problem('event_unknown');
-  const judged = beyondSubscriptions ? null : await judgeEvent({ database, judge }, event, named.value);
+  const judged = beyondSubscriptions ? null : await judgeRecipients({ database, judge }, event, named.value);
   const deliver = async (query: Query) => {
     if (judged === null) return deliverAgain({ query }, [eventId], scope);
     const { passing, undecided } = judged;
@@ -94,7 +94,7 @@ interface JudgedEvent {
 }
 
 /** Judges an event by the subscriptions and filters of these agents; null: of all. */
-export async function judgeEvent(
+export async function judgeRecipients(
   { database, judge }: { database: Database; judge: FilterJudge },
   event: EventRecord & { body: Buffer },
   named: readonly Agent[] | null,

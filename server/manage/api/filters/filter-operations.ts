@@ -7,7 +7,7 @@ import { filterText } from '../../../model/agents.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { eventFilterOf } from '../../../model/event-filter.ts';
 import { idOf, receivedAt, recordId } from '../../../model/fields.ts';
-import { type CandidateEvent, type Verdict, verdicts } from '../../../model/filters/evaluate.ts';
+import { type CandidateEvent, type FilterVerdict, verdicts } from '../../../model/filters/evaluate.ts';
 import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, orderByFault, orderKeyReader } from '../../../model/order-by.ts';
 import { readableBody } from '../../../model/signatures/gzip.ts';
 import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
@@ -104,7 +104,7 @@ type Tried = Omit<z.input<typeof triedSchema>, 'last_day'>;
 type Judge = (
   filters: readonly string[],
   events: readonly CandidateEvent[],
-) => Promise<{ verdicts: readonly Verdict[]; failures: readonly { filter: number; reason: string }[] }>;
+) => Promise<{ verdicts: readonly FilterVerdict[]; failures: readonly { filter: number; reason: string }[] }>;
 
 /** Tries a filter on the newest events of a webhook. Undefined: there is no such webhook. */
 async function tryFilter(
@@ -127,7 +127,7 @@ async function tryFilter(
   );
   const keyOf = orderBy === undefined ? null : orderKeyReader(normalOrderBy(orderBy));
   const reasons = new Map(judged.failures.map(({ filter: index, reason }) => [index, reason]));
-  const count = (verdict: Verdict) => judged.verdicts.filter((one) => one === verdict).length;
+  const count = (verdict: FilterVerdict) => judged.verdicts.filter((one) => one === verdict).length;
   return {
     passed: count(verdicts.passed),
     filtered: count(verdicts.excluded),

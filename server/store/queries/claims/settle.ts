@@ -6,7 +6,7 @@ import { type Receipt, receiptColumns, receiptRows, receiptText } from './receip
 import { lockMaxLeased } from './room.ts';
 
 /** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
-export type Settlement =
+export type LeaseChange =
   | { kind: 'ack' }
   /** `delaySeconds` null: exponential back-off with jitter, by the number of attempts. */
   | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
@@ -59,7 +59,7 @@ export async function settleDeliveries(
   database: Database,
   agentId: string,
   receipts: readonly Receipt[],
-  settlement: Settlement,
+  settlement: LeaseChange,
   { isLimited = false, isOrdered = false } = {},
 ): Promise<Settled> {
   const { name, set, only = '', given = '', already, values } = statementOf(settlement, isLimited);
@@ -192,7 +192,7 @@ interface Statement {
   values: unknown[];
 }
 
-function statementOf(settlement: Settlement, isLimited: boolean): Statement {
+function statementOf(settlement: LeaseChange, isLimited: boolean): Statement {
   switch (settlement.kind) {
     case 'ack':
       return { name: 'ack-deliveries', set: acknowledge, already: isDone, values: [] };

@@ -24,7 +24,7 @@ export interface JobScope {
  * `ended`: the job was finished before. `more`: the next batch continues after the cursor.
  * `sliceEnd`: last event of the slice that was read; null when nothing more of it is left.
  */
-export type Batch =
+export type ReplayBatch =
   | { kind: 'ended' }
   | { kind: 'no_agent' }
   | { kind: 'more' | 'done'; events: number; deliveries: number; sliceEnd: string | null };
@@ -48,7 +48,7 @@ export async function replayBatch(
   id: string,
   scopeOf: (filter: Record<string, string>) => JobScope,
   sliceEnd: string | null,
-): Promise<Batch> {
+): Promise<ReplayBatch> {
   const [job] = await query<JobRow>({
     text: `select filter, to_json(agent_ids) as "agentIds", beyond_subscriptions as "beyondSubscriptions", until::text, cursor from jobs
            where id = $1 and state in ('queued', 'running') for update`,
