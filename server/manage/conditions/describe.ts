@@ -1,4 +1,4 @@
-/** A condition as issues, `weir doctor` and alerts say it: sentences, and the page where to act. */
+/** A condition as issues, `weir doctor` and alerts say it: its subject, sentences, and the page where to act. */
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { z } from 'zod';
@@ -7,6 +7,8 @@ import type { alertSchema } from '../../model/alerts.ts';
 import { type Finding, problem } from '../../model/check.ts';
 import { type ConditionKind, conditionOf, counted, inWords, reportOf } from '../../model/conditions.ts';
 import { ISSUE_HOURS, type Issue } from '../../model/issues.ts';
+import type { LowDisk } from '../../model/machines.ts';
+import type { Cell } from '../../store/cells/cell.ts';
 import { isoTime } from '../../store/ids.ts';
 import type { AlertRow } from '../../store/queries/alerts/alerts.ts';
 import type { IssueFacts, IssueRow } from '../../store/queries/alerts/issues.ts';
@@ -32,6 +34,41 @@ export const FURTHER = { part: 'further', cause: 'further reasons' } as const;
 
 /** This machine as the subject of a condition. */
 export const thisMachine = () => ({ id: hostname(), name: hostname() });
+
+/** Prefix of the ids of this machine's disks. */
+export const DISK_HERE = `${hostname()}:`;
+
+export function diskSubject({ place, places }: LowDisk): NonNullable<Held['subject']> {
+  return { id: `${DISK_HERE}${place}`, name: `${places} on ${hostname()}` };
+}
+
+/** A cell that cannot be used, or stores nothing. */
+export type TroubledCell = Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>;
+
+export function cellSubject({ number, name }: TroubledCell): NonNullable<Held['subject']> {
+  return { id: String(number), name: `${number} (${name})` };
+}
+
+/** A row about a webhook as the subject of its condition. */
+export function webhookOf({
+  webhook_id: id,
+  name,
+}: {
+  webhook_id: string;
+  name: string;
+}): NonNullable<Held['subject']> {
+  return { id, name };
+}
+
+export const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) / 1000;
+
+/** A condition whose value is its duration. */
+export function lasting(kind: ConditionKind, subject: NonNullable<Held['subject']>, since: string, nowMs: number) {
+  return { kind, subject, since, value: secondsSince(since, nowMs) };
+}
+
+/** Length of a reason with its header. */
+export const PART_CHARACTERS_MAX = 300;
 
 /** The issue with the texts of the table. @param nowMs Unix milliseconds. */
 export function describeIssue(row: IssueRow, publicUrl: string, nowMs: number): Issue {

@@ -17,8 +17,7 @@ import {
   readUnreported,
   updateAlerts,
 } from '../../store/queries/alerts/alerts.ts';
-import { alertBody } from './describe.ts';
-import { DISK_HERE } from './read.ts';
+import { alertBody, DISK_HERE } from './describe.ts';
 import { type AlertSettings, type Machine, type MachineSpool, type Reported, readReported } from './reported.ts';
 
 /** A machine that has not reported for this long is gone. */

@@ -1,21 +1,12 @@
 /** Reads the conditions that hold now, for the issues. */
 import { createHash } from 'node:crypto';
-import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
-import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
+import { MINUTE_MS } from '../../base/time/durations.ts';
 import { keptFor } from '../../base/time/shared-check.ts';
-import {
-  type ConditionKind,
-  conditionTable,
-  inWords,
-  LIMITED_SHARE_MIN,
-  REJECTIONS_QUIET_MS,
-} from '../../model/conditions.ts';
+import { type ConditionKind, conditionTable, inWords } from '../../model/conditions.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { DIED_MINUTES, type LowDisk, lowDisks, noDeaths, type ProcessDeath } from '../../model/machines.ts';
-import { reasonTitle } from '../../model/signatures/diagnosis/reasons.ts';
-import { retriesText, SOME_RETRY } from '../../model/signatures/retries.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import type { Cell } from '../../store/cells/cell.ts';
@@ -27,15 +18,10 @@ import { readWaiting } from '../../store/queries/agents/activity.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/agents/filters.ts';
 import {
   AGENTS_MAX,
-  type RefusedRequests,
-  type RejectionGroup,
   readActiveAgents,
   readDeadGroups,
   readOverdueWebhooks,
-  readRefusedRequests,
-  readRejectionGroups,
   readSilentWebhooks,
-  readUsedOldSecrets,
   WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
@@ -43,15 +29,14 @@ import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readLongestHeld } from '../../store/queries/claims/held.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
-import { FURTHER, type Held, thisMachine } from './describe.ts';
+import { cellSubject, diskSubject, FURTHER, type Held, lasting, PART_CHARACTERS_MAX, thisMachine } from './describe.ts';
+import { readOldSecretConditions, readRefusalConditions, silentCondition, type Whole } from './webhook-conditions.ts';
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
 const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
-/** Length of a reason with its header. */
-const PART_CHARACTERS_MAX = 300;
 /** Filters that are checked; weir doctor checks more. */
 const FILTERS_MAX = 2_000;
 
@@ -110,13 +95,7 @@ export function heldReader(
         value: count,
       })),
     keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, whole, nowMs)),
-    async (nowMs) =>
-      (await readUsedOldSecrets(database, nowMs)).map(({ ends_at, rotated_at: since, ...webhook }) => ({
-        kind: 'old_secret',
-        subject: webhookOf(webhook),
-        value: -secondsSince(ends_at, nowMs),
-        since,
-      })),
+    (nowMs) => readOldSecretConditions(database, nowMs),
     keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
     keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
     async (nowMs) => {
@@ -134,18 +113,7 @@ export function heldReader(
   };
 }
 
-/** Notes whether a list was cut at its limit, and returns it. */
-type Whole = <Row>(list: string, max: number, rows: Row[], kinds: readonly ConditionKind[]) => Row[];
 const AGENT_KINDS = ['dead_letters', 'paused', 'pending'] as const;
-const REFUSAL_KINDS = ['rejections', 'limited', 'failing'] as const;
-
-const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) / 1000;
-
-/** A condition whose value is its duration. */
-function lasting(kind: ConditionKind, subject: NonNullable<Held['subject']>, since: string, nowMs: number) {
-  return { kind, subject, since, value: secondsSince(since, nowMs) };
-}
-
 async function readAgentConditions({ database, settings }: ReaderParts, whole: Whole, nowMs: number): Promise<Held[]> {
   const threshold = settings.ALERT_PENDING_SECONDS;
   const agents = whole('agents', AGENTS_MAX, await readActiveAgents(database), AGENT_KINDS);
@@ -212,36 +180,15 @@ export async function readRetentionConditions(
   );
 }
 
-type Silent = Awaited<ReturnType<typeof readSilentWebhooks>>[number];
-
-function silentCondition(webhook: Silent, nowMs: number): Held {
-  const { silent_since: since, expect_every_seconds: threshold } = webhook;
-  return { ...lasting('silent', webhookOf(webhook), since, nowMs), threshold };
-}
-
 function causeOf(failure: CommitFailure): Pick<Held, 'cause' | 'fix'> {
   const { finding, fix, said } = explainCommitFailure(failure);
   return { cause: finding, fix: `${fix[0]!.toUpperCase()}${fix.slice(1)}. Postgres said: ${said}` };
-}
-
-/** Prefix of the ids of this machine's disks. */
-export const DISK_HERE = `${hostname()}:`;
-
-export function diskSubject({ place, places }: LowDisk): NonNullable<Held['subject']> {
-  return { id: `${DISK_HERE}${place}`, name: `${places} on ${hostname()}` };
 }
 
 function diskCondition(disk: LowDisk): Held {
   const { freeBytes, fullInSeconds } = disk;
   const cause = fullInSeconds === null ? '' : inWords(fullInSeconds);
   return { kind: 'disk', subject: diskSubject(disk), value: freeBytes, cause };
-}
-
-/** A cell that cannot be used, or stores nothing. */
-export type TroubledCell = Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>;
-
-export function cellSubject({ number, name }: TroubledCell): NonNullable<Held['subject']> {
-  return { id: String(number), name: `${number} (${name})` };
 }
 
 function cellCondition(cell: Cell): Held {
@@ -289,89 +236,4 @@ export function filterConditions(filters: readonly StoredFilter[]): Held[] {
     byAgent.set(agentId, { ...first, value: first.value + 1 });
   }
   return [...byAgent.values()];
-}
-
-/** A row about a webhook as the subject of its condition. */
-export function webhookOf({
-  webhook_id: id,
-  name,
-}: {
-  webhook_id: string;
-  name: string;
-}): NonNullable<Held['subject']> {
-  return { id, name };
-}
-
-/** What the refused requests of webhooks mean: rejected signatures, their rate limit, or nothing that verifies. */
-async function readRefusalConditions(database: Database, whole: Whole, nowMs: number): Promise<Held[]> {
-  const all = whole('refused', WEBHOOKS_MAX, await readRefusedRequests(database, nowMs), REFUSAL_KINDS);
-  const rejecting = all.filter((one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs));
-  const ids = rejecting.map(({ webhook_id }) => webhook_id);
-  const groups = await readRejectionGroups(database, ids, nowMs - HOUR_MS);
-  return [
-    ...rejecting.flatMap((one) =>
-      rejectionConditions(
-        one,
-        groups.filter(({ webhook_id }) => webhook_id === one.webhook_id),
-      ),
-    ),
-    ...all.flatMap((requests): Held[] => {
-      const { accepted, rejected, limited, refused, signature_scheme } = requests;
-      const subject = webhookOf(requests);
-      const fix = conditionTable.limited.fix.replace(SOME_RETRY, retriesText(signature_scheme));
-      return [
-        ...(isLimited(limited, accepted + rejected + limited)
-          ? [{ kind: 'limited', subject, value: limited, fix } as const]
-          : []),
-        ...(isFailing(requests, nowMs)
-          ? [{ kind: 'failing', subject, value: rejected + limited + refused } as const]
-          : []),
-      ];
-    }),
-  ];
-}
-
-/** The rejections of a webhook by reason. The groups are of samples, which share the exact number. */
-function rejectionConditions(requests: RefusedRequests, groups: readonly RejectionGroup[]): Held[] {
-  const subject = webhookOf(requests);
-  const samples = groups.reduce((sum, { count }) => sum + count, 0);
-  if (samples === 0) return [{ kind: 'rejections', subject, value: requests.rejected }];
-  return groups
-    .filter(({ newest_is_fixed }) => !newest_is_fixed)
-    .map(({ reason, header, count, first_at }) => ({
-      kind: 'rejections',
-      subject,
-      value: Math.max(count, Math.round((requests.rejected * count) / samples)),
-      since: first_at,
-      part: `${reason} ${header ?? ''}`.slice(0, PART_CHARACTERS_MAX),
-      query: `&reason=${reason}`,
-      cause: `${reasonTitle(reason)}${header === null ? '' : ` (${header})`}`,
-    }));
-}
-
-/**
- * Whether the rejections of a webhook have ended: the newest was accepted or verifies now; or requests have verified since, and none was
- * rejected for REJECTIONS_QUIET_MS and for twice the mean pause between them. So a sender that is rejected now and then, while others
- * verify, does not count as fixed.
- */
-function isFixed(requests: RefusedRequests, nowMs: number): boolean {
-  const { rejected_minutes, newest_is_fixed } = requests;
-  const [from, to] = [Date.parse(requests.rejected_from!), Date.parse(requests.rejected_to!)];
-  if (newest_is_fixed && Date.parse(requests.newest_at!) >= to) return true;
-  const pauseMs = rejected_minutes > 1 ? (to - from) / (rejected_minutes - 1) : 0;
-  const quietMs = nowMs - (to + MINUTE_MS);
-  const verifies = requests.verified_at !== null && Date.parse(requests.verified_at) > to;
-  return verifies && quietMs >= Math.max(REJECTIONS_QUIET_MS, 2 * pauseMs);
-}
-
-/** Whether nothing verified in the hour, and no other condition says why. */
-function isFailing(requests: RefusedRequests, nowMs: number): boolean {
-  const { enabled, rejected, limited, verified_at } = requests;
-  if (!enabled || verified_at !== null || isLimited(limited, rejected + limited)) return false;
-  if (rejected > 0 && isFixed(requests, nowMs)) return false;
-  return rejected < conditionTable.rejections.threshold;
-}
-
-function isLimited(limited: number, requests: number): boolean {
-  return limited >= conditionTable.limited.threshold && limited / requests >= LIMITED_SHARE_MIN;
 }

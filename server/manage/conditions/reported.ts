@@ -11,8 +11,7 @@ import {
   readOverdueWebhooks,
   readRefusedRequests,
 } from '../../store/queries/alerts/condition-signs.ts';
-import type { Held } from './describe.ts';
-import { cellSubject, diskSubject, type TroubledCell, webhookOf } from './read.ts';
+import { cellSubject, diskSubject, type Held, type TroubledCell, webhookOf } from './describe.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 
