@@ -5,9 +5,8 @@ import { type Actor, record } from '../../../store/audit/record.ts';
 import { ON_CITUS } from '../../../store/cells/address.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
-import { cellConninfo, describeConninfo, withoutSecrets } from '../../../store/connect/conninfo.ts';
+import { cellConninfo, describeConninfo } from '../../../store/connect/conninfo.ts';
 import type { Database, DatabasePool, Query } from '../../../store/connect/pool.ts';
-import { openCell } from '../../../store/open.ts';
 import {
   type CellSelf,
   deleteCell,
@@ -22,9 +21,8 @@ import { dropCitusSchema, readCitusFault } from '../../../store/queries/cells/ci
 import { noteEverything } from '../../../store/queries/cells/copies.ts';
 import { hasWebhooks } from '../../../store/queries/cells/webhook-moves.ts';
 import { seal } from '../../../store/secrets/seal.ts';
-import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
 import type { ChangeParts } from '../change.ts';
-import { createCitusCell, prepareTables, readUnfit } from './make.ts';
+import { createCitusCell, prepareTables, readUnfit, said, tryServer } from './make.ts';
 
 const ASK_TIMEOUT_MS = 5_000;
 
@@ -76,7 +74,8 @@ export class CellService {
     work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
   ): Promise<Result<T>> {
     const read = cellConninfo(database, this.#isLocal);
-    const result = 'fault' in read ? invalid('/database', read.fault) : await this.#tryServer(read.conninfo, work);
+    const result =
+      'fault' in read ? invalid('/database', read.fault) : await tryServer(read.conninfo, this.#isLocal, work);
     if (result.kind === 'problem') {
       const address = describeConninfo('fault' in read ? database : read.conninfo);
       await homeOf(this.#parts.cells).transaction((query) =>
@@ -84,20 +83,6 @@ export class CellService {
       );
     }
     return result;
-  }
-
-  async #tryServer<T>(
-    conninfo: string,
-    work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
-  ): Promise<Result<T>> {
-    const pool = openCell(conninfo);
-    try {
-      return await work(pool, conninfo);
-    } catch (error) {
-      return invalid('/database', this.#says(error, conninfo));
-    } finally {
-      await pool.close();
-    }
   }
 
   /** @param text what is sealed */
@@ -129,7 +114,7 @@ export class CellService {
       await this.#forget(made.value, text === ON_CITUS);
       return text === ON_CITUS
         ? invalid('/citus', `Citus cannot have the cell: ${(error as Error).message}`)
-        : invalid('/database', this.#says(error, text));
+        : invalid('/database', said(error, text, this.#isLocal));
     }
     return this.#change(async (query) => {
       await updateCell(query, made.value, { state: 'active' });
@@ -177,7 +162,7 @@ export class CellService {
       database !== undefined
         ? await this.#withServer(database, { name: cell.name, number }, markIn)
         : accept_restored
-          ? await this.#tryServer(cell.conninfo, markIn)
+          ? await tryServer(cell.conninfo, this.#isLocal, markIn)
           : { kind: 'done' as const, value: { conninfo: cell.conninfo, mark: 0 } };
     if (reached.kind === 'problem') return reached;
     const { conninfo, mark } = reached.value;
@@ -248,14 +233,6 @@ export class CellService {
   #record(query: Query, verb: string, number: number | null, name: string, after: object): Promise<void> {
     const target = { kind: 'cell', id: number === null ? null : String(number), name };
     return record(query, this.#actor, { action: `cell.${verb}`, target, after: { number, name, ...after } });
-  }
-
-  /** Another machine's user does not see what a server says: it may be any program of the network. */
-  #says(error: unknown, conninfo: string): string {
-    const { message, code = null } = error as Error & { code?: string };
-    if (this.#isLocal) return withoutSecrets(message, conninfo);
-    const { finding, fix } = explainRefusedConnection(message) ?? explainCommitFailure({ sqlState: code, reason: '' });
-    return `The database at ${describeConninfo(conninfo)} cannot be used: ${finding}. Fix: ${fix}.`;
   }
 }
 

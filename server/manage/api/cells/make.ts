@@ -1,7 +1,9 @@
-/** What makes a database, or a schema on Citus, a cell. */
+/** The server of a cell: its connection, whether it fits, and what makes a database, or a schema on Citus, a cell. */
+import { invalid, type Result } from '../../../base/http/problem.ts';
 import { citusTables } from '../../../store/cells/address.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
+import { describeConninfo, withoutSecrets } from '../../../store/connect/conninfo.ts';
 import type { Database, DatabasePool } from '../../../store/connect/pool.ts';
 import { hasTable, migrate } from '../../../store/migrate.ts';
 import { openCell } from '../../../store/open.ts';
@@ -10,6 +12,34 @@ import { createCitusSchema, distribute, flatten } from '../../../store/queries/c
 import { allowCopies } from '../../../store/queries/cells/copies.ts';
 import { createPartitions } from '../../../store/retention/partitions.ts';
 import { checkFit, checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
+import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
+
+/**
+ * Runs `work` with a pool of this server. An error is a problem with what the server says, see `said`.
+ * @param work also gets the connection string
+ */
+export async function tryServer<T>(
+  conninfo: string,
+  isLocal: boolean,
+  work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  const pool = openCell(conninfo);
+  try {
+    return await work(pool, conninfo);
+  } catch (error) {
+    return invalid('/database', said(error, conninfo, isLocal));
+  } finally {
+    await pool.close();
+  }
+}
+
+/** Why the server cannot be used. Users of another machine do not see its own words: it may be any program of the network. */
+export function said(error: unknown, conninfo: string, isLocal: boolean): string {
+  const { message, code = null } = error as Error & { code?: string };
+  if (isLocal) return withoutSecrets(message, conninfo);
+  const { finding, fix } = explainRefusedConnection(message) ?? explainCommitFailure({ sqlState: code, reason: '' });
+  return `The database at ${describeConninfo(conninfo)} cannot be used: ${finding}. Fix: ${fix}.`;
+}
 
 /** Why the server cannot be a cell; null: it can. */
 export async function readUnfit(
