@@ -1,5 +1,6 @@
 /** Latency histograms, by hour and by day. */
 import {
+  BUCKETS,
   LATENCY_DAYS_KEPT,
   LATENCY_HOURS_KEPT,
   LATENCY_SUBJECTS_MAX,
@@ -47,10 +48,11 @@ export async function addLatency({ query }: Queries, rows: readonly LatencyRow[]
   });
 }
 
-/** SQL: those of a kind that come first. @param gone column that is not null of those that are not shown */
+/** SQL: those of a kind that come first, looked up from the longest time on until there are enough. @param gone column that is not null of those that are not shown */
 const compared = (kind: LatencyItem['kind'], table: string, gone: string) => `
-  (select '${kind}' as kind, t.id, t.name from longest join ${table} t on t.id = longest.subject_id
-   where t.${gone} is null order by longest.bucket desc, longest.count desc limit ${COMPARED_MAX})`;
+  (select '${kind}' as kind, t.id, t.name
+   from (select * from longest order by bucket desc, count desc offset 0) l join ${table} t on t.id = l.subject_id
+   where t.${gone} is null order by l.bucket desc, l.count desc limit ${COMPARED_MAX})`;
 
 /** SQL: by the longest times of each hour or day, which have an index: to read the times of 100,000 webhooks takes seconds. */
 const longestOfAll = `
@@ -61,7 +63,8 @@ const longestOfAll = `
   ) l
   group by 1`;
 
-type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
+/** A subject with its counters, as JSON: their numbers, stage * BUCKETS + bucket, and their counts. */
+type Counted = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { counters: number[]; counts: number[] };
 
 /**
  * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest by their p95 first, at
@@ -77,52 +80,44 @@ export async function readLatency(
   const step = latencySpans[days];
   const steps = (days * DAY) / step;
   const first = (Math.floor(nowMs / 1_000 / step) - steps + 1) * step;
-  const rows = await query<Counts>({
+  const rows = await query<Counted>({
     name: id === null ? 'read-latency' : 'read-latency-of-one',
     text: `
-      with longest as (${id === null ? longestOfAll : 'select $3::uuid as subject_id, 0 as bucket, 0 as count'}),
-      subjects as materialized (
-        ${compared('webhook', 'webhooks', 'deleted_at')}
-        union all
-        ${compared('agent', 'agents', 'revoked_at')}
-      ), counted as (
-        select s.*, l.stage, l.bucket, sum(l.count)::float8 as count
-        from subjects s join latency l on l.subject_id = s.id and l.step = $1 and l.at >= to_timestamp($2)
-        group by 1, 2, 3, 4, 5
-      ), slow as (
-        select kind, id, max(bucket) filter (where stage <> ${RETRIED} and below < 0.95 * of_all) as bucket
+      with longest as materialized (${id === null ? longestOfAll : 'select $3::uuid as subject_id, 0 as bucket, 0 as count'})
+      select s.*, c.*
+      from (${compared('webhook', 'webhooks', 'deleted_at')} union all ${compared('agent', 'agents', 'revoked_at')}) s
+      cross join lateral (
+        select array_to_json(array_agg(counter)) as counters, array_to_json(array_agg(count)) as counts
         from (
-          select *, sum(count) over (partition by id, stage order by bucket) - count as below,
-            sum(count) over (partition by id, stage) as of_all
-          from counted
-        ) c
-        group by 1, 2
-      ), slowest as (
-        select id, row_number() over (partition by kind order by bucket desc nulls last, id) as place from slow
-      )
-      select counted.* from slowest join counted using (id) where place <= ${LATENCY_SUBJECTS_MAX} order by name, id`,
+          select stage * ${BUCKETS} + bucket as counter, sum(count) as count
+          from latency where subject_id = s.id and step = $1 and at >= to_timestamp($2)
+          group by 1
+        ) g
+      ) c
+      where c.counts is not null
+      order by s.name, s.id`,
     values: [step, first, id ?? steps - 1],
     plan: 'keyed',
   });
-  const bySubject = new Map<string, Counts[]>();
-  for (const row of rows) {
-    const counts = bySubject.get(row.id) ?? [];
-    if (counts.push(row) === 1) bySubject.set(row.id, counts);
-  }
-  return [...bySubject.values()].map(itemOf).sort((one, other) => longestOf(other) - longestOf(one));
+  const left = { webhook: LATENCY_SUBJECTS_MAX, agent: LATENCY_SUBJECTS_MAX };
+  const items = rows.map(itemOf).sort((one, other) => longestOf(other) - longestOf(one));
+  return items.filter(({ kind }) => left[kind]-- > 0);
 }
 
-function itemOf(rows: Counts[]): LatencyItem {
-  const { kind, id, name } = rows[0]!;
-  const timed = (stage: LatencyStage) => {
-    const counts = new Map(
-      rows.filter((row) => row.stage === latencyStages.indexOf(stage)).map(({ bucket, count }) => [bucket, count]),
+function itemOf({ kind, id, name, counters, counts }: Counted): LatencyItem {
+  const countsOf = (stage: number) => {
+    const first = stage * BUCKETS;
+    const own = counters.flatMap((counter, i) =>
+      counter >= first && counter < first + BUCKETS ? [[counter - first, counts[i]!] as const] : [],
     );
-    if (counts.size === 0) return null;
-    const count = [...counts.values()].reduce((sum, one) => sum + one, 0);
-    return { count, p50_ms: quantileOf(counts, 0.5), p95_ms: quantileOf(counts, 0.95) };
+    return new Map(own);
   };
-  const retries = rows.reduce((sum, { stage, count }) => sum + (stage === RETRIED ? count : 0), 0);
+  const timed = (stage: LatencyStage) => {
+    const own = countsOf(latencyStages.indexOf(stage));
+    if (own.size === 0) return null;
+    const count = [...own.values()].reduce((sum, one) => sum + one, 0);
+    return { count, p50_ms: quantileOf(own, 0.5), p95_ms: quantileOf(own, 0.95) };
+  };
   return {
     kind,
     id,
@@ -130,7 +125,7 @@ function itemOf(rows: Counts[]): LatencyItem {
     stored: timed('stored'),
     claimed: timed('claimed'),
     acknowledged: timed('acknowledged'),
-    retries,
+    retries: countsOf(RETRIED).get(0) ?? 0,
   };
 }
 
