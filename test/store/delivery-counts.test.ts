@@ -2,12 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, expect, test } from 'vitest';
 import { COUNTED_MAX } from '../../server/model/events.ts';
+import { readDeadGroups } from '../../server/store/queries/alerts/condition-signs.ts';
 import {
   countDeliveries,
   countOrEstimateDeliveries,
   readDeliveryDepths,
   sampleDeliveries,
 } from '../../server/store/queries/deliveries/counts.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 
@@ -109,4 +111,45 @@ test('a sample reads some blocks, and gives the same result each time', async ()
   expect(row!.deliveries).toBeLessThan(75_000);
   expect(row!.deliveries).not.toBe(60_000);
   expect((await sample())[0]).toEqual(row);
+});
+
+test.each([
+  ['in one scan', 4],
+  ['agent by agent, when all agents have more', 3],
+])('dead letters of many agents are grouped by reason %s', async (_how, max) => {
+  const agents = Array.from({ length: 201 }, randomUUID);
+  await insert('dead', 3, agents[0]);
+  await insert('dead', 1);
+  await fresh.sql(
+    `update deliveries set reason = 'no stock' where id = (select min(id::text)::uuid from deliveries where agent_id = $1)`,
+    agents[0]!,
+  );
+  const groups = await readDeadGroups(fresh.database, agents, max);
+  expect(groups.map(({ agent_id, reason, count }) => [agent_id, reason, count])).toEqual([
+    [agents[0], null, 2],
+    [agents[0], 'no stock', 1],
+  ]);
+});
+
+test('the first page of an agent has its newest deliveries, whenever each can be claimed', async () => {
+  const agentId = randomUUID();
+  // Half can be claimed since their receipt, the others later: after a lease, a replay, or never while they are held.
+  await fresh.sql(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at, state)
+     select delivery_id(event), $1, $1, event, at, 1,
+       case n % 6 when 0 then at + interval '1 hour' when 1 then now() when 2 then 'infinity' else at end,
+       case when n % 12 = 0 then 'leased' when n % 5 = 0 then 'done' else 'pending' end
+     from generate_series(1, 300) n,
+       lateral (select date_trunc('milliseconds', now() - interval '2 hours' * random() + n * interval '0 s') as at) t,
+       lateral (select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008' || lpad(n::text, 15, '0'))::uuid as event) e`,
+    agentId,
+  );
+  for (const limit of [1, 20, 301]) {
+    const listed = await listDeliveries(fresh.database, { agentId }, null, limit);
+    const newest = await fresh.sql<{ id: string }>(
+      'select id from deliveries order by received_at desc, id desc limit $1',
+      limit,
+    );
+    expect(listed.map(({ id }) => id)).toEqual(newest.map(({ id }) => id));
+  }
 });

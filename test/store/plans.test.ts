@@ -10,6 +10,7 @@ import { readNewDeadLetters } from '../../server/store/queries/alerts/condition-
 import { readUndelivered } from '../../server/store/queries/alerts/undelivered.ts';
 import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
 import { everyToken, listTokens } from '../../server/store/queries/users/tokens.ts';
 import { orderOf } from '../helpers/claims.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
@@ -111,6 +112,26 @@ test('what waits for an agent of many webhooks, and what it has under lease, is 
     expect(read.length).toBeGreaterThan(0);
     for (const node of read)
       expect(node).toMatch(/using (deliveries_due|subscriptions_filtered).* rows=(\d|10) loops=1\)/);
+  }
+});
+
+test('the newest deliveries of an agent are found behind a flood of newer ones of others', async () => {
+  const agentId = randomUUID();
+  await fresh.database.query({
+    text: `
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at, state)
+      select gen_random_uuid(), $1::uuid, case when n <= 1000 then $1::uuid else $2::uuid end, gen_random_uuid(), at, 1, at, 'pending'
+      from generate_series(1, 9000) n, lateral (select now() - interval '1 day' + n * interval '1 second' as at) t`,
+    values: [agentId, randomUUID()],
+  });
+  await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
+  const { plans, database } = explaining('(analyze)');
+  await listDeliveries(database, { agentId }, null, 51);
+  const scans = plans[0]!.split(/(?=->)/).filter((node) => /Scan.* on deliveries_live.*\(actual/.test(node));
+  expect(scans).toHaveLength(2);
+  for (const scan of scans) {
+    expect(scan).toMatch(/rows=(51|204) loops=1\)/);
+    expect(scan).not.toContain('Rows Removed by Filter');
   }
 });
 

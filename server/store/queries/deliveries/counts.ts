@@ -85,9 +85,12 @@ export function withinTimeout<T>(database: Database, work: (query: Query) => Pro
 
 /** What a sample reads: the table of the deliveries that wait, or those of all others. */
 const samples = {
-  waiting: { states: "'pending', 'leased'", tables: 'like', blocksMax: 1_000 },
-  dead: { states: "'dead'", tables: 'not like', blocksMax: 4_000 },
+  waiting: { states: "'pending', 'leased'", tables: 'like' },
+  dead: { states: "'dead'", tables: 'not like' },
 } as const;
+/** Blocks of a sample: 8 MiB. */
+const SAMPLED_BLOCKS_MAX = 1_000;
+
 /** Estimated deliveries of one state. */
 interface SampledDeliveries {
   /** Null: of all agents together. */
@@ -97,9 +100,9 @@ interface SampledDeliveries {
 }
 
 /**
- * Estimates unfinished deliveries from some blocks of their tables, 8 MiB of waiting ones and 32 MiB of others; counts a smaller table
- * completely. Reads the same blocks each time, so that the estimate follows the table and does not vary by chance. Planner statistics are
- * missing after a bulk load, and treat state, agent and webhook as independent.
+ * Estimates unfinished deliveries from SAMPLED_BLOCKS_MAX blocks of their tables; counts a smaller table completely. Reads the same blocks
+ * each time, so that the estimate follows the table and does not vary by chance. Planner statistics are missing after a bulk load, and treat
+ * state, agent and webhook as independent.
  * @param blocksMax for tests
  */
 export async function sampleDeliveries(
@@ -108,19 +111,19 @@ export async function sampleDeliveries(
   {
     scope: { agentId = null, webhookId = null } = {},
     byAgent = false,
-    blocksMax,
+    blocksMax = SAMPLED_BLOCKS_MAX,
   }: { scope?: Scope; byAgent?: boolean; blocksMax?: number },
 ): Promise<SampledDeliveries[]> {
   const sampled: SampledDeliveries[] = [];
   for (const one of ['waiting', 'dead'] as const) {
     if (!of[one]) continue;
-    const { states, tables, ...sample } = samples[one];
+    const { states, tables } = samples[one];
     const [size] = await query<{ blocks: number }>({
       text: `select (sum(pg_relation_size(relid)) / current_setting('block_size')::int)::float8 as blocks
              from pg_partition_tree('deliveries') where relid::text ${tables} '%deliveries_live%'`,
       place: { each: summed, lenient: true },
     });
-    const fraction = Math.min(1, (blocksMax ?? sample.blocksMax) / Math.max(1, size!.blocks));
+    const fraction = Math.min(1, blocksMax / Math.max(1, size!.blocks));
     const rows = await query<SampledDeliveries>({
       text: `
         select ${byAgent ? 'agent_id' : 'null'} as "agentId", state, round(count(*) / $1::float8)::float8 as deliveries

@@ -49,6 +49,7 @@ export async function listDeliveries(
   limit: number,
 ): Promise<DeliveryRecord[]> {
   const { agentId, webhookId, state, eventId, held = null, reason, from, to } = filter;
+  const isFirstOfAgent = agentId && !eventId && !from && !to && !before;
   const values: unknown[] = [limit];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
@@ -64,11 +65,11 @@ export async function listDeliveries(
     to && `deliveries.received_at < ${value(to)}`,
     before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
+  const where = ['true', ...conditions].join(' and ');
   const rows = await database.query<DeliveryRow>({
     text: `
       select ${record}
-      from deliveries
-      where ${['true', ...conditions].join(' and ')}
+      from ${isFirstOfAgent ? firstOfAgent(where) : `deliveries where ${where}`}
       order by deliveries.received_at desc, id desc
       limit $1`,
     values,
@@ -77,6 +78,33 @@ export async function listDeliveries(
   });
   return withTypes(database, rows);
 }
+
+/** In a partition by day, and in one table. */
+const finished = `state in ('done', 'dead', 'dismissed', 'filtered')`;
+const unfinished = `state in ('pending', 'leased') and bytes >= 0`;
+
+/**
+ * SQL: the deliveries of an agent that can be among its newest $1. Unfinished ones have no index by age, but one by available_at, which is not
+ * before their receipt: what is newer than the last of a page of them is available later than that one was. From the newest delivery of all
+ * agents on, Postgres read 270,000 of others first (147 ms).
+ */
+const firstOfAgent = (where: string) => {
+  const page = 'order by received_at desc, id desc limit $1';
+  return `(
+    (select * from deliveries where ${finished} and ${where} ${page})
+    union all
+    (select * from (
+      select * from deliveries where ${unfinished} and ${where} and available_at >= coalesce((
+        select least(min(received_at), min(available_at))
+        from (
+          select received_at, available_at from (
+            select * from deliveries where ${unfinished} and ${where} order by available_at desc limit 4 * $1
+          ) deliveries ${page}
+        ) newest having count(*) = $1), '-infinity')
+      offset 0
+    ) deliveries ${page})
+  ) deliveries`;
+};
 
 /** Adds the types of the events. A statement of its own, planned with its values: its plan has only the partitions of these events. */
 async function withTypes(database: Queries, rows: readonly DeliveryRow[]): Promise<DeliveryRecord[]> {
