@@ -35,7 +35,7 @@ export async function readWork(call: Call, id: string) {
     if (hasNone && (counted.body.exact || !(await acting)?.working)) return emptyPage;
     return itemsOf(await deliveriesIn('leased'));
   });
-  const [filtered, others, counted, pending, leased, dead, activity, issues, backlog] = await Promise.all([
+  const [filtered, others, counted, pending, leased, dead, activity, backlog] = await Promise.all([
     webhooksWith('true'),
     webhooksWith('false'),
     counting,
@@ -43,14 +43,14 @@ export async function readWork(call: Call, id: string) {
     leasing,
     deliveriesIn('dead'),
     acting,
-    readIssues(call),
     partOf(call('showBacklog', { id })),
   ]);
   const subscriptions = [...itemsOf(filtered).items, ...itemsOf(others).items].slice(0, WEBHOOKS_SHOWN);
-  const history = await webhookHistory(
-    call,
-    subscriptions.slice(0, FLOW_WEBHOOKS).map(({ webhook_id }) => webhook_id),
-  );
+  const receivingIds = subscriptions.slice(0, FLOW_WEBHOOKS).map(({ webhook_id }) => webhook_id);
+  const [history, issues] = await Promise.all([
+    webhookHistory(call, receivingIds),
+    readIssues(call, [id, ...receivingIds]),
+  ]);
   const receiving = Object.values(history).map((one) => ({ ...one, id: one.webhook_id, counted: one }));
   return {
     now,

@@ -66,11 +66,15 @@ const stepOf: Partial<Record<ConditionKind, 'sender' | 'verified' | 'disk'>> = {
   cell: 'disk',
 };
 
-/** Reads what is wrong now, also what is snoozed; null: it cannot be read in time. */
-export async function readIssues(call: Call): Promise<Issue[] | null> {
-  const listed = await Promise.all(
-    ['open', 'snoozed'].map((state) => partOf(call('listIssues', { query: { state, limit: ISSUES_MAX } }))),
+/**
+ * Reads what is wrong now with these and with the disk, also what is snoozed; null: it cannot be read in time.
+ * @param ids of webhooks, agents and cells
+ */
+export async function readIssues(call: Call, ids: readonly (string | number)[]): Promise<Issue[] | null> {
+  const queries = [{ subject_id: ids.join(',') }, { kind: 'database' }, { kind: 'spool' }].flatMap((about) =>
+    ['open', 'snoozed'].map((state) => ({ ...about, state, limit: ISSUES_MAX })),
   );
+  const listed = await Promise.all(queries.map((query) => partOf(call('listIssues', { query }))));
   return listed.includes(null) ? null : listed.flatMap((list) => list!.items);
 }
 

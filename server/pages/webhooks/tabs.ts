@@ -41,7 +41,7 @@ const tabs = {
       readOutagesSince(call, now - DAY_MS),
       readChanges(call, now - DAY_MS, id),
       webhookHistory(call, [id]),
-      readIssues(call),
+      readIssues(call, [id, webhook.cell, ...agentIds]),
       agentActivity(call, agentIds),
       namesOf(call, 'agents', agentIds),
     ]);

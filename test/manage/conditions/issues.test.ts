@@ -35,7 +35,7 @@ describe('what holds', () => {
   /** The issues after an evaluation some time later, newest first. */
   async function seenAfter(ms: number, ...held: Held[]) {
     await recordHeld(fresh.database, held, startMs + ms);
-    const rows = await listIssues(fresh.database, { state: null, kind: null, subjectId: null }, null, 100);
+    const rows = await listIssues(fresh.database, { state: null, kind: null, subjectIds: null }, null, 100);
     return rows.map((row) => describeIssue(row, 'https://weir.example.org', startMs + ms));
   }
   const iso = (ms: number) => new Date(startMs + ms).toISOString();
@@ -108,7 +108,7 @@ describe('what holds', () => {
   test('what a list that was cut does not name is not resolved', async () => {
     await seenAfter(0, dead(2));
     await recordHeld(fresh.database, [], startMs + 1, new Set(['dead_letters']));
-    const [row] = await listIssues(fresh.database, { state: null, kind: null, subjectId: null }, null, 1);
+    const [row] = await listIssues(fresh.database, { state: null, kind: null, subjectIds: null }, null, 1);
     expect(row).toMatchObject({ resolved_at: null, count: 2 });
   });
 

@@ -83,6 +83,23 @@ test.each([
   expect((await flowOf(`/webhooks/${webhook.id}`)).text).toMatch(verdict);
 });
 
+test('what is wrong is named, however many newer issues others have', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await fetch(webhook.url, { method: 'POST', body: 'x' });
+  // Found by other machines alone, so that this one does not resolve them.
+  await app.sql(
+    `insert into issues (id, kind, subject_id, first_at, last_at, count, facts)
+     select ('ffffffff-ffff-7fff-8fff-' || lpad(n::text, 12, '0'))::uuid, 'process_died', 'machine ' || n, now(), now() + interval '1 hour', 1, '{"name":"other"}'
+     from generate_series(1, 201) n`,
+  );
+  for (const path of [`/webhooks/${webhook.id}`, `/agents/${agent.id}`])
+    await until(async () => /No request to webhook .+ was accepted/.test((await flowOf(path)).open), {
+      timeoutMs: 20_000,
+    });
+  await app.sql(`delete from issues where kind = 'process_died'`);
+});
+
 test('an agent that is down is named on the pages of its webhook and its own, and a paused one is resumed there', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);

@@ -18,11 +18,19 @@ import { heldReader, type ReaderParts } from '../../conditions/read.ts';
 import { done, operation } from '../operation.ts';
 import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 
+const SUBJECTS_MAX = 100;
 const listQuery = z.strictObject({
   ...recordPageQuery,
   state: z.enum(issueStates).optional().describe('only issues in this state'),
   kind: issueKind.optional().describe('only issues of this kind'),
-  subject_id: text(1, 300).optional().describe('only issues of this webhook, agent, machine, process or cell'),
+  subject_id: z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(text(1, 300)).max(SUBJECTS_MAX))
+    .optional()
+    .describe(
+      `only issues of this webhook, agent, machine, process or cell; several ids are separated by commas, at most ${SUBJECTS_MAX}`,
+    ),
 });
 
 /** With more issues, readers share an update for a while: one takes a second of processor time for tens of thousands. */
@@ -68,11 +76,11 @@ export function issueOperations(parts: ReaderParts) {
       listIssues: operation({
         query: listQuery,
         answers: { 200: pageSchema(issueSchema) },
-        handle: async ({ query: { state = null, kind = null, subject_id: subjectId = null, cursor, limit } }) => {
+        handle: async ({ query: { state = null, kind = null, subject_id: subjectIds = null, cursor, limit } }) => {
           await updateInTime();
-          const rows = await listIssues(database, { state, kind, subjectId }, cursor ?? null, limit + 1);
+          const rows = await listIssues(database, { state, kind, subjectIds }, cursor ?? null, limit + 1);
           const fits =
-            (cursor ?? state ?? 'open') === 'open' && (kind ?? 'database') === 'database' && subjectId === null;
+            (cursor ?? state ?? 'open') === 'open' && (kind ?? 'database') === 'database' && subjectIds === null;
           const page = pageOf(rows, limit, describe);
           return done(200, { ...page, items: [...(fits ? outage.map(describe) : []), ...page.items] });
         },

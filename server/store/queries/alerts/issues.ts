@@ -87,18 +87,18 @@ const stateIs = (state: string) => `case ${state}
 /** Lists issues, newest first. @param before id of the last one of the previous page */
 export function listIssues(
   { query }: Queries,
-  { state, kind, subjectId }: { state: Issue['state'] | null; kind: ConditionKind | null; subjectId: string | null },
+  filter: { state: Issue['state'] | null; kind: ConditionKind | null; subjectIds: readonly string[] | null },
   before: string | null,
   limit: number,
 ): Promise<IssueRow[]> {
   return query<IssueRow>({
     text: `
       select ${columns} from issues i
-      where ${isKnown} and ${stateIs('$1::text')} and ($2::text is null or i.kind = $2) and ($3::text is null or i.subject_id = $3)
+      where ${isKnown} and ${stateIs('$1::text')} and ($2::text is null or i.kind = $2) and ($3::text[] is null or i.subject_id = any ($3))
         and ($4::uuid is null or i.id < $4)
       order by i.id desc
       limit $5`,
-    values: [state, kind, subjectId, before, limit],
+    values: [filter.state, filter.kind, filter.subjectIds, before, limit],
   });
 }
 
