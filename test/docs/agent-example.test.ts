@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
+import { freePort } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
@@ -137,12 +138,15 @@ describe('the client for Python', () => {
   });
 
   /** Runs the program of the guide, with this in place of the line of its handler, and these options of the agent and of `run`. */
-  const run = (credential: string, { work = '', options = '', running = '' } = {}) => {
+  const run = (
+    credential: string,
+    { work = '', options = '', running = '', url = app.url, under = '', file = 'agent.credential' } = {},
+  ) => {
     writeFileSync(join(folder, 'agent.credential'), `${credential}\n`);
     const program = python
-      .replace('"http://127.0.0.1:8080"', JSON.stringify(app.url))
+      .replace('"http://127.0.0.1:8080"', JSON.stringify(`${url}${under}`))
       .replace(/\n {4}print.*/, (line) => (work === '' ? line : `\n${work}`))
-      .replace('"agent.credential"', `"agent.credential"${options}`)
+      .replace('"agent.credential"', `${JSON.stringify(file)}${options}`)
       .replace('run(handle', `run(handle${running}`);
     writeFileSync(join(folder, 'agent.py'), `import time\n${program}`);
     return start('python3', ['agent.py'], '');
@@ -170,6 +174,40 @@ describe('the client for Python', () => {
     const id = await send(webhook, 'x');
     await until(async () => (await states(agent.id))[0]?.reason != null);
     expect(await states(agent.id)).toEqual([{ state: 'pending', reason: `ValueError('${id}')` }]);
+  });
+
+  test('attempts again after the delay of Retry, and outlives a handler that exits', async () => {
+    const { webhook, agent } = await subscribed();
+    const work =
+      '    print(event["attempt"], weir.body(event), flush=True)\n' +
+      '    if event["attempt"] == 1: raise weir.Retry("busy", delay_seconds=0)\n' +
+      '    if weir.body(event) == b"a": raise SystemExit(3)';
+    const { lines } = run(agent.credential, { work });
+    await send(webhook, 'a');
+    await until(async () => (await states(agent.id))[0]?.reason === 'SystemExit(3)');
+    await send(webhook, 'b');
+    await areDone(agent.id, 1);
+    expect(lines.slice(0, 4)).toEqual(["1 b'a'", "2 b'a'", "1 b'b'", "2 b'b'"]);
+  });
+
+  test('ends on SIGTERM while Weir is away', async () => {
+    const { agent } = await subscribed();
+    const { ended, errors, kill } = run(agent.credential, { url: `http://127.0.0.1:${await freePort()}` });
+    await until(() => errors().includes('ConnectionRefusedError'));
+    kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+  });
+
+  test.each<[string, { options?: string; url?: string; under?: string; file?: string }, RegExp]>([
+    ['an option', { options: ', lease_seconds=1' }, /claim: 422 invalid_request: \/lease_seconds: Give at least 5\./],
+    ['a URL without a scheme', { url: '127.0.0.1:8080' }, /127\.0\.0\.1:8080 is not an http or https URL/],
+    ['a URL of something else', { under: '/docs' }, /\/session: 404 /],
+    ['a missing file', { file: 'missing' }, /FileNotFoundError: .*'missing'/],
+  ])('ends with an error that names what is wrong: %s', async (_, given, message) => {
+    const { agent } = await subscribed();
+    const { ended, errors } = run(agent.credential, given);
+    expect(await ended).toEqual([1, null]);
+    expect(errors()).toMatch(message);
   });
 
   test('extends leases while a handler works, and lets it finish after SIGTERM', async () => {
