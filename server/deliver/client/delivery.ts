@@ -1,4 +1,5 @@
 /** What a handler sees: a claimed delivery, the event in it, and how it fails. Members have the names of the HTTP API. */
+import { inspect } from 'node:util';
 
 /** Headers of the sender's request, names in lower case. Signatures and credentials are never stored. */
 export type EventHeaders = Readonly<Record<string, string>>;
@@ -165,8 +166,17 @@ const REASON_CHARACTERS_MAX = 400;
 
 /** The reason of a failed delivery, from anything that a handler may throw. Truncated between characters, never inside one. */
 export function reasonOf(error: unknown): string {
-  const text = error instanceof Error ? error.message || error.name : String(error);
+  const text = textOf(error);
   if (text.length <= REASON_CHARACTERS_MAX) return text;
   const cut = text.slice(0, REASON_CHARACTERS_MAX - 1);
   return `${/[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut}…`;
+}
+
+/** Never throws. The code of the cause says why a fetch failed. */
+function textOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null) return String(error);
+  const { message, name, cause } = error as { message?: unknown; name?: unknown; cause?: { code?: unknown } };
+  if (typeof message !== 'string') return inspect(error, { breakLength: Number.POSITIVE_INFINITY });
+  const code = cause?.code;
+  return `${message || String(name)}${typeof code === 'string' ? `: ${code}` : ''}`;
 }

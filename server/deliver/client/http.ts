@@ -223,8 +223,11 @@ export function unexpected({ base, update }: ApiClient, path: string, status: nu
     return new WeirError('not_weir', `${base} has no ${path}; give the base URL of Weir's API.`, GIVE_BASE_URL, {
       status,
     });
-  const { detail, code } = (document ?? {}) as { detail?: unknown; code?: unknown };
-  const reason = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
+  const { detail, code, errors } = (document ?? {}) as Record<string, unknown>;
+  const faults = Array.isArray(errors)
+    ? errors.map((fault) => `${fault?.pointer}: ${fault?.detail}`).join(' ')
+    : detail;
+  const reason = typeof faults === 'string' ? `: ${visibleLine(faults).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
   return new WeirError(
     'request_refused',
     `${base} answered ${path} with ${status}${reason}${change === null ? '' : ` ${change}`}`,

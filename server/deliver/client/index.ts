@@ -94,6 +94,8 @@ export class Agent {
    * repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
    */
   run(handler: Handler, options: RunOptions = {}): Promise<RunCounts> {
+    // Each delivery would fail in the same way.
+    if (typeof handler !== 'function') throw new TypeError('handler is not a function.');
     return this.#run(completeOptions(options), (delivery) => handler(delivery, delivery));
   }
 

@@ -230,6 +230,26 @@ test.each([
   expect(notices).toMatchObject([{ kind: 'failed', reason }]);
 });
 
+test.each<[string, unknown, string]>([
+  [
+    'a fetch',
+    Object.assign(new TypeError('fetch failed'), { cause: { code: 'ECONNREFUSED' } }),
+    'fetch failed: ECONNREFUSED',
+  ],
+  ['an error without a message', new RangeError(), 'RangeError'],
+  ['an object with a message', { message: 'no such row', code: 7 }, 'no such row'],
+  ['another object', Object.assign(Object.create(null), { status: 409 }), '[Object: null prototype] { status: 409 }'],
+  ['nothing', undefined, 'undefined'],
+])('the reason of a delivery is what the handler throws: %s', async (_, thrown, reason) => {
+  weir.add();
+  expect(await agent.run(() => Promise.reject(thrown), { once: true })).toMatchObject({ failed: 1 });
+  expect(weir.calls('nack')[0]!.body.reason).toBe(reason);
+});
+
+test('run takes no delivery without a handler', () => {
+  expect(() => agent.run(undefined as never)).toThrow(TypeError);
+});
+
 test('nack refuses a delay that Weir would refuse', async () => {
   weir.add();
   const refusals: unknown[] = [];
