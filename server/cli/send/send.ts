@@ -1,5 +1,5 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError, type CommandIo, printJson, printMessage, printText, readGiven } from '../../base/command/io.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
@@ -22,6 +22,7 @@ interface SendOptions {
   signatureHeader?: string;
   scheme?: string;
   privateKey?: string;
+  unsigned?: true;
 }
 
 const RATE_MAX = 1_000_000;
@@ -52,6 +53,14 @@ export function define(command: Command, io: CommandIo): void {
     .option(
       '--private-key <file>',
       'file with the private key in PEM, or whsk_ and base64, for a scheme with a public key',
+    )
+    .addOption(
+      new Option('--unsigned', 'send without a signature, to a webhook without a secret').conflicts([
+        'secret',
+        'signatureHeader',
+        'scheme',
+        'privateKey',
+      ]),
     )
     .option('--json', 'print the summary as one JSON document')
     .action((url: string, files: string[], options: SendOptions) => send(url, files, options, io));
@@ -100,8 +109,12 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);
 }
 
+const SECRET_EMPTY = 'The secret is empty; give --secret, set WEIR_SECRET, or give --unsigned.';
+
 async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(payload: Payload) => SignedPayload> {
   const { scheme = DEFAULT_SCHEME, signatureHeader = null } = options;
+  if (options.unsigned === true)
+    return (payload) => ({ ...payload, sign: () => ({ headers: {}, body: payload.body }) });
   const definition = definitionOf({
     signatureScheme: scheme,
     schemeDefinition: null,
@@ -117,7 +130,7 @@ async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(p
   if (isKeyPair && options.privateKey === undefined)
     throw new CommandError(`The scheme ${scheme} needs --private-key, the private key of the sender.`, 2);
   const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
-  if (!isKeyPair && secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
+  if (!isKeyPair && secret === '') throw new CommandError(SECRET_EMPTY, 2);
   const key = Buffer.from(isKeyPair ? await readGiven(io, options.privateKey!) : secret);
   const isNamed = scheme === DEFAULT_SCHEME && signatureHeader !== null;
   const ofWebhook = isNamed ? { ...definition, header: signatureHeader } : definition;

@@ -279,8 +279,16 @@ describe('usage', () => {
     const { url, arrived } = await receiver();
     expect(await send([url], { environment })).toMatchObject({
       exitCode: 2,
-      message: 'The secret is empty; give --secret, or set WEIR_SECRET.',
+      message: 'The secret is empty; give --secret, set WEIR_SECRET, or give --unsigned.',
     });
     expect(arrived).toEqual([]);
+  });
+
+  test('--unsigned sends without a signature, and goes with no key', async () => {
+    const { url, arrived } = await receiver((response) => reply(response, 202));
+    expect(await send([url, '--unsigned'])).toMatchObject({ exitCode: 0 });
+    expect(arrived).toHaveLength(1);
+    expect(arrived[0]!.headers).not.toHaveProperty('x-hub-signature-256');
+    expect(await send([url, '--unsigned', '--secret', 'x'])).toMatchObject({ exitCode: 2 });
   });
 });

@@ -171,7 +171,8 @@ function secretText(secret: string | undefined): string {
 /** Options with which `weir send` signs for the webhook. */
 function sendOptions(webhook: BodyOf<'createWebhook'>): string {
   const { signature_scheme, has_secret, public_key, secret, rate_limit_max } = webhook;
-  const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
+  const secretOption = has_secret ? ` --secret ${secret ?? 'SECRET'}` : ' --unsigned';
+  const key = public_key !== null ? ' --private-key FILE' : secretOption;
   const scheme = signature_scheme === DEFAULT_SCHEME ? '' : ` --scheme ${signature_scheme}`;
   // Under a lower limit, such as the default one of 60 a minute, the 329 examples take minutes.
   const isFast = (rate_limit_max ?? 0) >= GITHUB_EXAMPLES && [DEFAULT_SCHEME, 'github'].includes(signature_scheme);
