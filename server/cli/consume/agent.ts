@@ -47,7 +47,11 @@ export async function runAgent(
   const stop = new AbortController();
   const stopNow = new AbortController();
   const ignoreSignals = watchEnd(
-    () => stop.abort(),
+    (signal) => {
+      stop.abort();
+      if (signal === 'SIGINT' && tally.running > 0)
+        progress.report(`Waiting for ${whole(tally.running)} running; press Ctrl-C again to stop at once.`);
+    },
     () => stopNow.abort(),
   );
   const tally: ConsumeTally = { claimed: 0, done: 0, failed: 0, gone: 0, running: 0, lastError: null };
@@ -202,13 +206,13 @@ function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { columns?: n
 const SAME_INTERRUPT_MS = 500;
 
 /** TERM, INT and HUP start a drain; another INT ends everything at once. Returns what removes the signal handlers. */
-function watchEnd(drain: () => void, stopNow: () => void): () => void {
+function watchEnd(drain: (signal: NodeJS.Signals) => void, stopNow: () => void): () => void {
   let drainedAtMs: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
     const nowMs = performance.now();
     if (drainedAtMs === null) {
       drainedAtMs = nowMs;
-      drain();
+      drain(signal);
     } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_INTERRUPT_MS) stopNow();
   };
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;

@@ -391,9 +391,10 @@ describe('ending', () => {
   test('a second Ctrl-C ends everything at once', async () => {
     const clock = takeClock();
     weir.add();
-    const { ended } = consume(['--drain-seconds', '60', '--exec', 'trap "" TERM; echo $$ >pid; sleep 60']);
+    const { ended, err } = consume(['--drain-seconds', '60', '--exec', 'trap "" TERM; echo $$ >pid; sleep 60']);
     const group = await groupOf('pid');
     process.emit('SIGINT', 'SIGINT');
+    expect(err()).toBe('Waiting for 1 running; press Ctrl-C again to stop at once.\n');
     clock.forward(500);
     process.emit('SIGINT', 'SIGINT');
     expect(await ended).toMatchObject({

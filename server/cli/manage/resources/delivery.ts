@@ -62,6 +62,7 @@ export const rows: readonly Row[] = [
         State: delivery.state,
         Attempts: delivery.attempts,
         Received: delivery.received_at,
+        Claimable: delivery.finished_at === null ? delivery.available_at : null,
         Finished: delivery.finished_at,
         Key: delivery.order_key && `${delivery.order_key}${delivery.held ? ', held by another delivery' : ''}`,
         Reason: delivery.reason,

@@ -79,6 +79,7 @@ export const webhooks: readonly Row[] = [
     /Try it: .* --scheme github --github-examples\n/,
   ],
   ['webhook add --name c --generate-secret --scheme github --rate-limit 60', /Try it: .* --scheme github\n/],
+  ['webhook add --name d', /Try it: .*\/in\/[0-9a-f-]{36} --unsigned\n/],
   ["webhook add --name given --secret 'given by me'", /^Webhook given created\.\n/],
   ['webhook add --name given --secret-stdin --json', { has_secret: true }, { stdin: `${GIVEN}\n` }],
   ['webhook disable shop', '{shop}: disabled.\n'],
@@ -205,6 +206,7 @@ export const deliveries: readonly Row[] = [
   ['delivery dismiss {dead}', '1 delivery is dismissed.\n'],
   ['delivery replay --agent {worker} --reason another --json', { replayed: 0, more: false, action_id: null }],
   ['delivery replay --agent {worker} --state dismissed', /^1 delivery is pending again\.\n/],
+  ['delivery show {dead}', /\nState +pending\n[\s\S]*\nClaimable +TIME\n/],
 ];
 
 export const rejected: readonly Row[] = [
