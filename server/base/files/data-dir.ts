@@ -12,7 +12,7 @@ export function dataDirMode(): number {
   return process.getuid?.() === 0 ? 0o711 : 0o700;
 }
 
-/** Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs. */
+/** Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs, or one that says that it is a file. */
 export function createDataDir(path: string): void {
   mkdirSync(dirname(path), { recursive: true });
   try {
@@ -20,7 +20,8 @@ export function createDataDir(path: string): void {
     // chmod is not subject to the umask.
     chmodSync(path, dataDirMode());
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if (!statSync(path).isDirectory()) throw new Error(`${path} is not a directory`);
   }
 }
 

@@ -6,6 +6,7 @@ import { accessSync, constants } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import 'uWebSockets.js';
 import { probePort } from '../../base/settings/port.ts';
+import type { OperatorError } from '../../model/fault.ts';
 import { withoutSecrets } from '../../store/connect/conninfo.ts';
 import { openDatabase } from '../../store/connect/pool.ts';
 import { isPassing } from '../../store/connect/unavailable.ts';
@@ -31,7 +32,7 @@ async function tryDatabase(): Promise<TrialResult | null> {
 async function tryPort(): Promise<TrialResult | null> {
   return probePort('PORT', host, port).then(
     () => null,
-    (error: Error) => ({ failed: 'port', reason: error.message }),
+    (error: OperatorError) => ({ failed: 'port', reason: error.finding }),
   );
 }
 

@@ -148,7 +148,8 @@ export class PreviousKey {
 
 /**
  * Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
- * cannot be decrypted, Weir starts, and only their webhooks answer 503.
+ * cannot be decrypted, or the key is recorded as the current one (`weir keys rotate`, after the loss of a key), Weir starts, and only their
+ * webhooks answer 503.
  */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
   const derived = derivedKeys(keys, 'webhook-secrets');
@@ -157,13 +158,13 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
     if (unseal(sealed, derived, webhookId) !== null) return;
     examined++;
   }
-  if (examined === 0) return;
+  if (examined === 0 || (await readReplacedSeconds(database, fingerprintOf(keys[0]!))) === null) return;
   const given =
     settings.SECRETS_KEY === undefined ? `the key in ${join(settings.DATA_DIR, 'secrets.key')}` : 'SECRETS_KEY';
   throw new OperatorError(
     `${given} opens none of the stored webhook secrets (${examined})`,
     'give the key that they were stored under, as SECRETS_KEY, or as SECRETS_KEY_PREVIOUS beside a new one. ' +
-      `If that key is lost, give a webhook a new secret: ${weirCommand()} webhook rotate ID`,
+      `If that key is lost for good, run: ${weirCommand()} keys rotate, start Weir, and give each webhook a new secret: ${weirCommand()} webhook rotate ID`,
   );
 }
 

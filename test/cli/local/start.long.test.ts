@@ -12,6 +12,7 @@ import { PASSWORD, request } from '../../helpers/people.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { isListening, processesOf } from '../../helpers/processes.ts';
+import { signedRequest } from '../../helpers/requests.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
@@ -78,6 +79,16 @@ const refusals: Case[] = [
     /^weir: ARCHIVE_DIR .* cannot be written \(ENOTDIR/,
   ],
   [
+    'a DATA_DIR that is a file',
+    () => ({ DATA_DIR: fileURLToPath(import.meta.url) }),
+    /^weir: DATA_DIR .* cannot be created: .* is not a directory$/,
+  ],
+  [
+    'a DATA_DIR that is a file, and no key',
+    () => ({ DATA_DIR: fileURLToPath(import.meta.url), DATABASE_URL: '', SECRETS_KEY: '' }),
+    /^weir: .*secrets\.key cannot be written \(.* is not a directory\); set DATA_DIR to a directory of yours$/,
+  ],
+  [
     'a DATA_DIR that another Weir serves from',
     async () => {
       const lock = await lockDataDir(dataDir);
@@ -114,9 +125,10 @@ const refusals: Case[] = [
       const webhooks = webhooksOf(database, [Buffer.alloc(32, 9).toString('base64')]);
       const { id } = made(await webhooks.add(newWebhook({ secret: 'sesame' })));
       onTestFinished(async () => void (await webhooks.remove(id)));
-      return {};
+      // A key that was never the current one of this database.
+      return { SECRETS_KEY: Buffer.alloc(32, 6).toString('base64') };
     },
-    /^weir: SECRETS_KEY opens none of the stored webhook secrets \(1\); give the key .* as SECRETS_KEY_PREVIOUS beside a new one.* npx --no weir webhook rotate ID$/,
+    /^weir: SECRETS_KEY opens none of the stored webhook secrets \(1\); give the key .* as SECRETS_KEY_PREVIOUS beside a new one.* lost for good, run: npx --no weir keys rotate, start Weir, .* npx --no weir webhook rotate ID$/,
   ],
   [
     'a rate-limit store that is not there',
@@ -140,6 +152,27 @@ test.each(refusals)('weir start is refused: %s', async (_what, prepare, says) =>
   expect(weir.events('listening')).toEqual([]);
   // The lock of the test has the directory as an argument, not as a part of one.
   await until(async () => (await processesOf(dataDir)).length === 0);
+});
+
+test('after the loss of the key, Weir starts with a new one, and each webhook gets a new secret', async () => {
+  const webhooks = webhooksOf(database, [Buffer.alloc(32, 9).toString('base64')]);
+  const { id } = made(await webhooks.add(newWebhook({ secret: 'sesame' })));
+  onTestFinished(async () => void (await webhooks.remove(id)));
+  const key = { DATABASE_URL: database.conninfo, SECRETS_KEY: Buffer.alloc(32, 8).toString('base64') };
+  const rotate = spawnWeir({ ...key, DATA_DIR: dataDir }, { command: ['keys', 'rotate'] });
+  expect(await rotate.ended).toBe(1);
+  expect(rotate.stderr()).toContain('Webhook secrets that no configured key can decrypt: 1.');
+  const weir = await startWeir(key);
+  onTestFinished(() => weir.stop());
+  const send = async (secret: string) =>
+    (await fetch(`http://127.0.0.1:${weir.port}/in/${id}`, signedRequest({ secret, body: '{}' }))).status;
+  expect(await send('sesame')).toBe(503);
+  const given = spawnWeir(
+    { ...key, DATA_DIR: weir.dataDir },
+    { command: ['webhook', 'rotate', id, '--secret', 'new sesame'] },
+  );
+  expect([await given.ended, given.stderr()]).toEqual([0, '']);
+  expect(await send('new sesame')).toBe(202);
 });
 
 test('every line of output from start to end is JSON', async () => {
