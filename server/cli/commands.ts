@@ -23,7 +23,7 @@ export const commands: readonly CommandEntry[] = [
   ...clientCommands,
   entry(
     'bench',
-    'measure how many signed requests a second Weir stores on this machine, for several numbers of processes, on a separate Weir and database',
+    'measure the signed requests that Weir stores per second on this machine, for several numbers of processes, with a Weir and a database of their own',
     () => import('./bench/bench.ts'),
   ),
   local('keys', 'rotate SECRETS_KEY, and re-encrypt the stored secrets', () => import('./local/keys.ts')),

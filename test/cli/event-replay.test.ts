@@ -53,7 +53,7 @@ test.each([['n\n'], ['']])('weir event replay creates nothing when the answer is
 
 test('--yes does not ask, --agent names the agents, and --json prints the job', async () => {
   runner = startRunner(app, FAST);
-  const job = await weirJson(app, 'event', 'replay', '--from', '2020-01-01T00:00:00Z', '--agent', agent.id, '--yes');
+  const job = await weirJson(app, 'event', 'replay', '--from', '2020-01-01', '--agent', agent.id, '--yes');
   expect(job).toMatchObject({ state: 'done', events: EVENTS, agent_ids: [agent.id], created_by: { kind: 'command' } });
   expect((await weirJson(app, 'job', 'list')).items).toMatchObject([{ id: job.id, state: 'done' }]);
   expect((await run(app, 'job', 'list')).out).toMatch(/^ID +STATE +PROGRESS.*\n.* done +100% +150 +150 /);

@@ -2,13 +2,33 @@
 import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
 import { expect, onTestFinished, test } from 'vitest';
+import { buildProgram } from '../../server/cli/command/program.ts';
+import { commands } from '../../server/cli/commands.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { processesOf } from '../helpers/processes.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
+
+test('the help of every command fits a terminal of 80 columns', async () => {
+  const io = { environment: {}, directory: '/', stdin: process.stdin, stdout: process.stdout, stderr: process.stderr };
+  const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
+  const found = all(await buildProgram(commands, io));
+  expect(found.length).toBeGreaterThan(100);
+  const wide = found.flatMap((command) => {
+    const help = command.createHelp();
+    help.helpWidth = 80;
+    Object.assign(help, command.configureHelp());
+    return help
+      .formatHelp(command, help)
+      .split('\n')
+      .filter((line) => line.length > 80);
+  });
+  expect(wide).toEqual([]);
+});
 
 const program = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 

@@ -14,9 +14,9 @@ export function uuids(text: string, before: string[] = []): string[] {
   return [...before, uuid(text)];
 }
 
-/** Parses an ISO 8601 time in UTC. */
+/** Parses an ISO 8601 time, in UTC if it has no time zone; a date is its midnight. */
 export function time(text: string): string {
-  const result = instant.safeParse(text);
+  const result = instant.safeParse(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
   if (!result.success) throw new InvalidArgumentError(result.error.issues[0]!.message);
   return result.data;
 }

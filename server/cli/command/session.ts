@@ -27,11 +27,7 @@ const NO_INSTALLATION = 3;
  */
 export async function openSession(io: CommandIo, { migrates = false } = {}): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
-  if (!migrates && settings.database.kind === 'embedded' && !(await hasEmbeddedData(settings.DATA_DIR)))
-    throw new CommandError(
-      `no installation in ${settings.DATA_DIR}: set DATA_DIR, run in its directory, or create one: ${weirCommand()} start`,
-      NO_INSTALLATION,
-    );
+  if (!migrates) await requireInstallation(settings);
   const keys = loadSecretsKeys(settings);
   const open = migrates ? openMigrated : openCurrent;
   const attached = await open(settings, (line) => printLine(io, `weir: ${line}`), { joinSmaller: true });
@@ -47,6 +43,15 @@ export async function openSession(io: CommandIo, { migrates = false } = {}): Pro
   };
   const changes = new Changes(attached.database, () => copyToAll(cells));
   return { ...attached, database: cells.database, cells, changes, detach, settings, keys };
+}
+
+/** Throws CommandError if the settings name an embedded database that does not exist: no command but a few creates one. */
+export async function requireInstallation({ database, DATA_DIR }: Settings): Promise<void> {
+  if (database.kind !== 'embedded' || (await hasEmbeddedData(DATA_DIR))) return;
+  throw new CommandError(
+    `no installation in ${DATA_DIR}: set DATA_DIR, run in its directory, or create one: ${weirCommand()} start`,
+    NO_INSTALLATION,
+  );
 }
 
 /** Runs the work on the attached database, and detaches in every case. */

@@ -5,6 +5,7 @@ import { CommandError, type CommandIo, printJson, printLine, printText } from '.
 import { weirCommand } from '../../base/command/name.ts';
 import { keyPath } from '../../base/files/data-dir.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
+import { counted } from '../../model/conditions.ts';
 import { backUp } from '../../operate/backup/backup.ts';
 import type { BackupRecord } from '../../operate/backup/record.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
@@ -18,6 +19,7 @@ import { openUnmigrated, unusable } from '../../store/open.ts';
 import { derivedKeys, existingSecretsKeys } from '../../store/secrets/keys.ts';
 import { showTableProgress } from '../command/progress.ts';
 import { untilSignal } from '../command/run-command.ts';
+import { requireInstallation } from '../command/session.ts';
 
 /** `weir backup FILE`. Works beside a serving Weir, and on a database of an earlier release. */
 export function define(command: Command, io: CommandIo): void {
@@ -28,6 +30,7 @@ export function define(command: Command, io: CommandIo): void {
     .action(async (file: string, { overwrite = false, json }: { overwrite?: boolean; json?: boolean }) => {
       const settings = readSettings(io.environment, io.directory);
       const path = resolve(io.directory, file);
+      await requireInstallation(settings);
       const records = await withConfigured(io, settings, async ({ conninfo, database }) => {
         const one = (of: { conninfo: string; database: Database }, path: string) => {
           const progress = showTableProgress(`Backing up ${describeConninfo(of.conninfo)} to ${path}`, io.stderr);
@@ -47,7 +50,10 @@ export function define(command: Command, io: CommandIo): void {
       });
       if (json) return printJson(io, records);
       for (const { file, events, deliveries, snapshot_at, bytes } of [...(records.cells ?? []), records])
-        printText(io, `${file}: ${events} events and ${deliveries} deliveries of ${snapshot_at}, ${bytes} bytes.\n`);
+        printText(
+          io,
+          `${file}: ${counted(events, 'event')} and ${counted(deliveries, 'delivery', 'deliveries')} of ${snapshot_at}, ${bytes} bytes.\n`,
+        );
       printText(io, `${backupKeys(settings) === null ? UNSIGNED : keyNote(settings)}\n`);
     });
 }
@@ -145,7 +151,7 @@ function asDocument({ path, restored, arrivedAfter }: Report): object {
 
 function printReport(io: CommandIo, settings: Settings, { restored, arrivedAfter }: Report): void {
   const { record, isAuthentic, events, differences, cells, migrated } = restored;
-  printText(io, `Restored ${events} events${record === null ? '' : ` of ${record.snapshot_at}`}.\n`);
+  printText(io, `Restored ${counted(events, 'event')}${record === null ? '' : ` of ${record.snapshot_at}`}.\n`);
   if (!isAuthentic) printText(io, 'The file is not authenticated by SECRETS_KEY; it was restored for --trust-file.\n');
   if (record === null) printText(io, 'The file has no record of weir backup, so the contents were not compared.\n');
   else if (differences.length === 0)

@@ -6,6 +6,7 @@ import { check, invalidQuery } from '../../base/http/issues.ts';
 import { problemDocument } from '../../base/http/problem.ts';
 import { type ExportFormat, exportText } from '../../manage/api/events/export.ts';
 import { EventSearch } from '../../manage/api/events/search.ts';
+import { counted } from '../../model/conditions.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
 import { importEvents } from '../../operate/backup/read.ts';
 import { wholeNumber } from '../command/arguments.ts';
@@ -18,7 +19,7 @@ import { addOptions } from '../manage/row.ts';
 
 interface ExportOptions extends FilterOptions {
   format: ExportFormat;
-  limit: number;
+  limit?: number;
 }
 
 export function define(command: Command, io: CommandIo): void {
@@ -28,9 +29,9 @@ export function define(command: Command, io: CommandIo): void {
   addOptions(exporting, [
     ...filterOptions,
     new Option('--format <format>', 'ndjson or csv').choices(['ndjson', 'csv']).default('ndjson'),
-    ['--limit <events>', 'maximum number', wholeNumber(), Number.MAX_SAFE_INTEGER],
+    ['--limit <events>', 'maximum number; default: all', wholeNumber()],
   ]);
-  exporting.action(({ format, limit, ...given }: ExportOptions) =>
+  exporting.action(({ format, limit = Number.MAX_SAFE_INTEGER, ...given }: ExportOptions) =>
     withDatabase(io, async (session) => {
       const { database } = session;
       const query = check(eventCountQuery, await queryOfFilters(callDatabase(session), given));
@@ -54,7 +55,11 @@ export function define(command: Command, io: CommandIo): void {
         const days = { retentionDays: settings.RETENTION_DAYS, nowMs: Date.now() };
         const { imported, existing } = await importEvents(cells, resolve(io.directory, file), days);
         if (json) printJson(io, { imported, existing });
-        else printText(io, `Imported ${imported} events; ${existing} were stored already.\n`);
+        else
+          printText(
+            io,
+            `Imported ${counted(imported, 'event')}; ${existing} ${existing === 1 ? 'was' : 'were'} stored already.\n`,
+          );
       }),
     );
 

@@ -104,6 +104,6 @@ function describePrimary({ primary, processes }: Control): string {
 function describeFailure({ reason = '', changed, fixed, replaced }: RestartReport, control: Control): string {
   const others = fixed.length === 0 ? [] : changed.filter((name) => !fixed.includes(name));
   const also = others.length === 0 ? '' : `; also changed: ${others.join(', ')}`;
-  const kept = processesText(servingOf(control) - replaced);
-  return `${reason}${also}; ${replaced === 0 ? `nothing is replaced, and ${kept} continue to serve` : `${processesText(replaced)} replaced, ${kept} not`}`;
+  const kept = servingOf(control) - replaced;
+  return `${reason}${also}; ${replaced === 0 ? `nothing is replaced, and ${processesText(kept)} ${kept === 1 ? 'continues' : 'continue'} to serve` : `${processesText(replaced)} replaced, ${processesText(kept)} not`}`;
 }

@@ -3,6 +3,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, itemsTable, printJson, printLine, printText } from '../../base/command/io.ts';
 import { acquireLock } from '../../base/files/lock.ts';
+import { whyUnreadable } from '../../base/files/text.ts';
+import { counted } from '../../model/conditions.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import { drainOf } from '../../receive/spool/drain.ts';
@@ -42,7 +44,7 @@ export function define(command: Command, io: CommandIo): void {
         for (const { folder, stored, duplicates, known, refused } of drained)
           printText(
             io,
-            `${folder}: ${stored} events stored, ${duplicates} duplicates dropped, ${known} were stored already, ${refused} refused.\n`,
+            `${folder}: ${counted(stored, 'event')} stored, ${counted(duplicates, 'duplicate')} dropped, ${known} ${known === 1 ? 'was' : 'were'} stored already, ${refused} refused.\n`,
           );
       });
     });
@@ -62,7 +64,7 @@ async function spoolsOf(directory: string): Promise<string[]> {
     const hasSegments = (await readdir(directory)).some((name) => parseName(name) !== null);
     return hasSegments ? [directory] : await foldersIn(directory);
   } catch (error) {
-    throw new CommandError(`${directory} cannot be read: ${(error as Error).message}`);
+    throw new CommandError(`${directory} cannot be read: ${whyUnreadable(error as Error)}`);
   }
 }
 

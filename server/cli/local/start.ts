@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine, printText } from '../../base/command/io.ts';
+import { describeUnknown } from '../../base/settings/gather.ts';
 import { readConfiguration } from '../../base/settings/read.ts';
 import { runPrimary } from '../../operate/primary/primary.ts';
 import { takeServiceEnvironment } from '../../operate/primary/systemd.ts';
@@ -8,7 +9,10 @@ import { takeServiceEnvironment } from '../../operate/primary/systemd.ts';
 export function define(command: Command, io: CommandIo): void {
   command.option('--check', 'check the settings, then exit').action(async ({ check }: { check?: boolean }) => {
     if (check) {
-      readConfiguration(io.environment, io.directory);
+      const { unknown } = readConfiguration(io.environment, io.directory);
+      if (unknown.length > 0)
+        printLine(io, `weir: unknown settings, which change nothing: ${unknown.map(describeUnknown).join(', ')}`);
+      printText(io, 'The settings are valid.\n');
       return;
     }
     const service = takeServiceEnvironment(io.environment);

@@ -150,6 +150,8 @@ export function defineRows(
   rows: readonly Row[],
   openLocal: OpenConnection | null,
 ): void {
+  // Without an alias, which would leave no room for the descriptions.
+  command.configureHelp({ subcommandTerm: (one) => `${one.name()} ${one.usage()}` });
   for (const one of rows) {
     const target = one.name === '' ? command : command.command(one.name).description(one.description);
     if (one.alias !== undefined) target.alias(one.alias);

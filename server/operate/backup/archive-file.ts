@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
+import { whyUnreadable } from '../../base/files/text.ts';
 import { type BackupRecord, FOOTER_BYTES_MAX, isAuthentic, parseRecord, recordSpan } from './record.ts';
 import { BackupError, send } from './tools.ts';
 
@@ -27,7 +28,7 @@ export interface ArchiveFile {
 /** Opens and reads a file. Throws BackupError, also when its record does not fit its contents. @param keys of the purpose `backups` */
 export async function readArchive(path: string, keys: readonly Buffer[] = []): Promise<ArchiveFile> {
   const file = await open(path, 'r').catch((error: Error) => {
-    throw new BackupError(`${path} cannot be read: ${error.message}`);
+    throw new BackupError(`${path} cannot be read: ${whyUnreadable(error)}`);
   });
   try {
     const found = await readRecord(file, path);

@@ -75,7 +75,7 @@ function notAuthentic({ path, keys }: RestoreOrder, { record }: ArchiveFile): Ba
         : 'it was written with another key, or changed afterwards';
   return new BackupError(
     `${path} cannot be authenticated: ${reason}. Nothing was restored`,
-    'A backup is code: a restore runs what the file says, as the role of the database, which may run programs on its machine. Give the ' +
+    'a backup is code: a restore runs what the file says, as the role of the database, which may run programs on its machine. Give the ' +
       'key of the installation that wrote the file first (SECRETS_KEY, or secrets.key in DATA_DIR; an earlier key as SECRETS_KEY_PREVIOUS). ' +
       'If you are sure that only you could write the file, add --trust-file',
   );

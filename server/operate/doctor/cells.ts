@@ -3,6 +3,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import { advice, type Finding, ok, problem } from '../../model/check.ts';
+import { counted } from '../../model/conditions.ts';
 import { addressOf, type HomeAddress } from '../../store/cells/address.ts';
 import { Cell } from '../../store/cells/cell.ts';
 import { probeCommit } from '../../store/commit-probe.ts';
@@ -73,7 +74,7 @@ async function checkCell(cell: Cell, { settings, nowMs }: Circumstances, waiting
     await tryCommit(database, nowMs()),
     waiting === 0
       ? null
-      : advice(`${waiting} changes of webhooks and agents wait to be copied`, 'look again in a few seconds'),
+      : advice(`${counted(waiting, 'change')} of webhooks and agents not yet copied`, 'look again in a few seconds'),
   ];
   const found = all.filter((one) => one !== null).filter(({ state }) => state !== 'ok');
   return found.length > 0 ? found : [ok(`Postgres ${facts.version} at ${place} stores events durably`)];

@@ -9,6 +9,7 @@ import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks 
 import { inGib } from '../../model/conditions.ts';
 import { describeConninfo, withoutSecrets } from '../../store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
+import { oneLine } from '../../store/connect/unavailable.ts';
 import { EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { type Applied, appliedVersions, migrationFiles, newestOf, versionProblem } from '../../store/migrate.ts';
@@ -53,7 +54,7 @@ async function checkServer(conninfo: string, given: Circumstances): Promise<Chec
   } catch (error) {
     const { message } = error as Error;
     const found = problem(
-      `the database at ${describeConninfo(conninfo)} cannot be used: ${withoutSecrets(message, conninfo)}`,
+      `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(message, conninfo))}`,
       explainRefusedConnection(message)?.fix ??
         'start it, or check DATABASE_URL or the POSTGRES_* settings (an @, / or : in a password of a URL is written %40, %2F, %3A)',
     );

@@ -6,7 +6,7 @@ import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { advice, type CheckTable, type Finding, ok, problem, problemOf } from '../../model/check.ts';
-import { inGib } from '../../model/conditions.ts';
+import { counted, inGib } from '../../model/conditions.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { diskPlaces } from '../../model/machines.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
@@ -202,11 +202,11 @@ function judgeSpool(folder: string, contents: SpoolContents, bytesMax: number, n
   const { events, bytes, oldestMs, damaged, refused } = contents;
   const minutes = Math.max(0, Math.round((nowMs - (oldestMs ?? nowMs)) / 60_000));
   const waiting = advice(
-    `${events} events (${inMib(bytes)} of at most ${inMib(bytesMax)}) wait in ${folder}, the oldest for ${minutes} min`,
+    `${counted(events, 'event')} (${inMib(bytes)} of at most ${inMib(bytesMax)}) ${events === 1 ? 'waits' : 'wait'} in ${folder}, the oldest for ${minutes} min`,
     'they are stored by themselves when Postgres commits again; until then see the checks of the database',
   );
   const kept = advice(
-    `${folder} has ${damaged} damaged files and ${refused} events that the database refuses`,
+    `${folder} has ${counted(damaged, 'damaged file')} and ${counted(refused, 'event')} that the database refuses`,
     'the log states why (spool_damaged, spool_event_refused); move the files away when you have looked at them',
   );
   return [
@@ -219,7 +219,7 @@ function judgeSpool(folder: string, contents: SpoolContents, bytesMax: number, n
 function judgeOther(folder: string, contents: SpoolContents | null) {
   if (contents === null || contents.oldestMs === null) return [];
   const waiting = advice(
-    `${contents.events} events of another installation wait in ${folder}`,
+    `${counted(contents.events, 'event')} of another installation ${contents.events === 1 ? 'waits' : 'wait'} in ${folder}`,
     `nothing, if that machine will run again; otherwise run: ${weirCommand()} spool drain ${folder}`,
   );
   return [{ name: 'spool_of_another', ...waiting }];

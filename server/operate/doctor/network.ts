@@ -62,7 +62,7 @@ export const originChecks = {
         `TRUSTED_PROXIES contains ${allAddresses.join(', ')}: any client can claim any address and evade its rate limit`,
         'list only the addresses of your proxies',
       );
-    if (proxies.length > 0) return ok(`${proxies.join(', ')} are trusted`);
+    if (proxies.length > 0) return ok(`trusted: ${proxies.join(', ')}`);
     if (!pages.startsWith('https:')) return ok('no proxy is trusted; the client is the network peer');
     return advice(
       'PUBLIC_URL is https, so there is a proxy in front of Weir, but TRUSTED_PROXIES is empty: all senders share one rate limit',

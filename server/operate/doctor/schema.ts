@@ -12,6 +12,7 @@ import type { DatabasePool } from '../../store/connect/pool.ts';
 import type { Applied } from '../../store/migrate.ts';
 import { readFilters } from '../../store/queries/agents/filters.ts';
 import { findLastAttempt } from '../../store/queries/alerts/alerts.ts';
+import { readNames } from '../../store/queries/names.ts';
 import { readAuditHead } from '../../store/queries/users/audit.ts';
 import { countAdministrators } from '../../store/queries/users/users.ts';
 import { sealedSecrets } from '../../store/queries/webhooks/secrets.ts';
@@ -78,16 +79,18 @@ export const schemaChecks = {
     const derived = derivedKeys(keys ?? [], 'webhook-secrets');
     const not = (candidates: Buffer[]) =>
       rows.filter(({ sealed, webhookId }) => unseal(sealed, candidates, webhookId) === null);
-    const named = (of: typeof rows) => listed([...new Set(of.map(({ webhookId }) => webhookId))]);
     const [lost, old] = [not(derived), not(derived.slice(0, 1))];
+    const ids = [...new Set((lost.length > 0 ? lost : old).map(({ webhookId }) => webhookId))];
+    const names = await readNames(database, 'webhooks', ids);
+    const named = listed(ids.map((id) => `${names.find((webhook) => webhook.id === id)?.name ?? 'webhook'} ${id}`));
     if (lost.length > 0)
       return problem(
-        `${lost.length} of ${rows.length} webhook secrets cannot be decrypted with any configured key (${named(lost)})`,
+        `${lost.length} of ${rows.length} webhook secrets cannot be decrypted with any configured key (${named})`,
         `set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: ${weirCommand()} webhook rotate ID`,
       );
     if (old.length > 0)
       return advice(
-        `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named(old)})`,
+        `${old.length} of ${rows.length} webhook secrets still need SECRETS_KEY_PREVIOUS (${named})`,
         `run ${weirCommand()} keys rotate, which re-encrypts them; keep SECRETS_KEY_PREVIOUS until then`,
       );
     return ok(`all webhook secrets (${rows.length}) can be decrypted with the key`);
@@ -103,7 +106,7 @@ export const schemaChecks = {
     const filters = await readFilters(database, null, FILTERS_MAX);
     const held = filterConditions(filters);
     if (held.length > 0) return held.slice(0, NAMED_MAX).map(conditionFinding);
-    return filters.length === 0 ? null : ok(`${filters.length} filters of subscriptions are valid`);
+    return filters.length === 0 ? null : ok(`the filters of subscriptions (${filters.length}) are valid`);
   },
   /** The oldest unfinished job must make progress; the others wait for it. */
   async jobs({ database }) {

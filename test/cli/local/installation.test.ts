@@ -23,6 +23,7 @@ const words = [
   ['user', 'add', '--email', 'ada@example.org', '--role', 'administrator'],
   ['cell', 'list'],
   ['audit', 'verify'],
+  ['backup', 'weir.dump'],
 ];
 
 test.each(words.map((words) => [words.join(' '), words]))(
@@ -34,6 +35,12 @@ test.each(words.map((words) => [words.join(' '), words]))(
     expect(existsSync(join(directory, 'data'))).toBe(false);
   },
 );
+
+test('weir start --check says that the settings are valid, and names a variable that is almost a setting', async () => {
+  const { code, out, err } = await runCommands(commands, directory, { RETENTON_DAYS: '10' }, ['start', '--check']);
+  expect([code, out]).toEqual([0, 'The settings are valid.\n']);
+  expect(err).toBe('weir: unknown settings, which change nothing: RETENTON_DAYS (RETENTION_DAYS?)\n');
+});
 
 test('an empty database gets no schema', async () => {
   await fresh.database.query({ text: 'drop schema public cascade; create schema public' });

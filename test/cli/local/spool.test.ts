@@ -59,5 +59,5 @@ test('the spools of machines that do not come back are listed and drained, one t
 
 test('a directory that cannot be read is named', async () => {
   const { code, err } = await installation.weir(['spool', 'list', join(spoolDir, 'none')]);
-  expect([code, err]).toEqual([1, expect.stringContaining(`${spoolDir}/none cannot be read: ENOENT`)]);
+  expect([code, err]).toEqual([1, expect.stringContaining(`${spoolDir}/none cannot be read: there is no such file`)]);
 });

@@ -60,7 +60,7 @@ test('a backup is private, complete and says that the key is not in it', async (
   const path = join(directory, 'private.dump');
   const { code, out, err } = await weirOn(source.conninfo, 'backup', path);
   expect([code, err]).toEqual([0, expect.stringMatching(/^Backing up .* to .*private\.dump\n$/)]);
-  expect(out).toMatch(/1500 events and 0 deliveries of 20.*\nSECRETS_KEY is not in the backup/);
+  expect(out).toMatch(/1,500 events and 0 deliveries of 20.*\nSECRETS_KEY is not in the backup/);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   expect((await readdir(directory)).filter((name) => name.endsWith('.unfinished'))).toEqual([]);
 });
@@ -112,7 +112,7 @@ test('a restored database equals the backup, and what arrived later is counted',
   const second = await emptyDatabase();
   onTestFinished(() => second.drop());
   expect((await restoreInto(second)).out).toMatch(
-    /^Restored 1500 events of 20.*\nCounts, and hashes .* equal .*\nEvents that arrived after the backup and are not in it: 7\.\n.*SECRETS_KEY is not in the backup/,
+    /^Restored 1,500 events of 20.*\nCounts, and hashes .* equal .*\nEvents that arrived after the backup and are not in it: 7\.\n.*SECRETS_KEY is not in the backup/,
   );
 });
 
@@ -130,7 +130,7 @@ test('a role without privileges restores without a warning', async () => {
     { command: ['restore', file, '--into', into] },
   );
   expect([await restoring.ended, restoring.stderr()]).toEqual([0, expect.stringMatching(/^Restoring .*\n$/)]);
-  expect(restoring.lines[0]).toMatch(/^Restored 1500 events/);
+  expect(restoring.lines[0]).toMatch(/^Restored 1,500 events/);
 });
 
 test('a database that is not empty is refused and stays as it is', async () => {
@@ -267,7 +267,7 @@ test('a backup that no key authenticates is restored only with --trust-file, whi
     const path = await forgedBackup('forged.dump', key);
     await expectRefused(
       restoreInto(target, path),
-      /cannot be authenticated: it was written with another key.*A backup is code.*--trust-file/s,
+      /cannot be authenticated: it was written with another key.*a backup is code.*--trust-file/s,
     );
     expect(await tableCount(target)).toBe(0);
   }

@@ -256,6 +256,7 @@ describe('the doctor checks the database', () => {
     const checks = await examine({ settings });
     expect(states(checks)).toEqual(['database problem']);
     expect(checks[0]!.finding).toContain('Connection refused');
+    expect(checks[0]!.finding).not.toMatch(/[\n\t]/);
     expect(JSON.stringify(checks)).not.toContain(password);
   });
 });

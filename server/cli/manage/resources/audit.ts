@@ -1,5 +1,5 @@
 /** `weir audit list|verify`. */
-import { wholeNumber } from '../../command/arguments.ts';
+import { time, wholeNumber } from '../../command/arguments.ts';
 import { readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
@@ -11,8 +11,8 @@ export const rows: readonly Row[] = [
       ['--action <action>', 'actions that start with this, e.g. token. or webhook.create'],
       ['--actor <id>', 'by this user'],
       ['--target <id>', 'on this target'],
-      ['--from <time>', 'at or after this time, e.g. 2030-01-31T12:00:00Z'],
-      ['--to <time>', 'before this time'],
+      ['--from <time>', 'at or after this time, e.g. 2030-01-31T12:00:00Z', time],
+      ['--to <time>', 'before this time', time],
       ['--limit <entries>', 'maximum number', wholeNumber(), 20],
     ],
     run: (call, { options: { action, actor, target, from, to, limit } }) =>

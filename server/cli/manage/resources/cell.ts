@@ -3,6 +3,7 @@ import { Argument } from 'commander';
 import { CommandError, type CommandIo, printLine, readGiven, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import type { CellView } from '../../../model/cells.ts';
+import { counted } from '../../../model/conditions.ts';
 import { type Call, notFound } from '../call.ts';
 import { type Row, row } from '../row.ts';
 
@@ -108,11 +109,11 @@ export const rows: readonly Row[] = [
         const drained = await call('drainCell', { id });
         total += drained.moved;
         if (!drained.more) return { ...drained, moved: total };
-        printLine(io, `weir: ${total} webhooks moved`);
+        printLine(io, `weir: ${counted(total, 'webhook')} moved`);
       }
     },
     text: ({ cell: { number, empty_at }, moved }) =>
-      `Cell ${number}: ${moved} webhooks moved. ${empty_at === null ? 'It is empty' : `Its last event is removed at ${empty_at}`}; ` +
+      `Cell ${number}: ${counted(moved, 'webhook')} moved. ${empty_at === null ? 'It is empty' : `Its last event is removed at ${empty_at}`}; ` +
       `then: ${weirCommand()} cell remove ${number}\n`,
   }),
 

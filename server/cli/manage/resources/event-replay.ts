@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError, type CommandIo, membersText, printLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import { counted } from '../../../model/conditions.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { openBar } from '../../command/progress.ts';
 import { type BodyOf, type Call, isAnsweredYes } from '../call.ts';
@@ -44,17 +45,16 @@ export const replayRow = row<Options>()({
   },
   text: (answer, { id }) => {
     if (!('state' in answer)) {
-      const { length } = answer.delivery_ids;
-      return `${id}: ${length} new ${length === 1 ? 'delivery' : 'deliveries'}.\n`;
+      return `${id}: ${counted(answer.delivery_ids.length, 'new delivery', 'new deliveries')}.\n`;
     }
     if (answer.state === 'done')
-      return `Replayed ${answer.events} events: ${answer.deliveries} new deliveries. Job ${answer.id}\n`;
+      return `Replayed ${counted(answer.events, 'event')}: ${counted(answer.deliveries, 'new delivery', 'new deliveries')}. Job ${answer.id}\n`;
     return `Job ${answer.id} continues.\n  Progress  ${weirCommand()} job list\n  Cancel    ${weirCommand()} job cancel ${answer.id}\n`;
   },
   failure: (answer) => {
     if (!('state' in answer) || (answer.state !== 'failed' && answer.state !== 'cancelled')) return null;
     const { id, state, events, reason } = answer;
-    return `job ${id} was ${state} after ${events} events${reason === null ? '' : `: ${reason}`}`;
+    return `job ${id} was ${state} after ${counted(events, 'event')}${reason === null ? '' : `: ${reason}`}`;
   },
 });
 
@@ -78,7 +78,7 @@ async function replayMany(call: Call, { options, io }: Given<Options>, scope: Sc
 }
 
 function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {
-  const atLeast = (count: number) => `${exact ? '' : 'at least '}${count} ${count === 1 ? 'event' : 'events'}`;
+  const atLeast = (count: number) => `${exact ? '' : 'at least '}${counted(count, 'event')}`;
   const lines = agents.map(({ name, deliveries, filtered, beyond }) => {
     const count = deliveries + (beyond_subscriptions ? beyond : 0);
     const excluded =
@@ -146,6 +146,7 @@ export const rows: readonly Row[] = [
     description: 'end an unfinished job; the deliveries that it has created stay',
     target,
     run: (call, { id }) => call('cancelJob', { id }),
-    text: ({ id, events, deliveries }) => `${id}: cancelled after ${events} events and ${deliveries} deliveries.\n`,
+    text: ({ id, events, deliveries }) =>
+      `${id}: cancelled after ${counted(events, 'event')} and ${counted(deliveries, 'delivery', 'deliveries')}.\n`,
   }),
 ];

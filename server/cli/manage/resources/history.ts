@@ -32,7 +32,7 @@ export const rows: readonly Row[] = [
     },
     text: ({ step, points }) =>
       itemsTable(
-        ['FROM', 'ACCEPTED', 'DUPLICATES', 'REJECTED', 'LIMITED', 'BYTES'],
+        ['FROM (UTC)', 'ACCEPTED', 'DUPLICATES', 'REJECTED', 'LIMITED', 'BYTES'],
         [
           ({ at }) => (step === HOUR ? `${at.slice(0, 13).replace('T', ' ')}:00` : at.slice(0, 10)),
           ...(['accepted', 'duplicates', 'rejected', 'limited', 'bytes'] as const),

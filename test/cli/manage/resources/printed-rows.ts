@@ -186,7 +186,7 @@ export const events: readonly Row[] = [
   ],
   [
     'history --webhook parcels --hours 49',
-    /^FROM +ACCEPTED +DUPLICATES +REJECTED +LIMITED +BYTES\n(.+\n)*\d{4}-\d\d-\d\d +13 +1 +2 +3 +\d+\n/,
+    /^FROM \(UTC\) +ACCEPTED +DUPLICATES +REJECTED +LIMITED +BYTES\n(.+\n)*\d{4}-\d\d-\d\d +13 +1 +2 +3 +\d+\n/,
   ],
 ];
 

@@ -79,7 +79,7 @@ const usage: Row[] = [
   ['audit list --actor me', /--actor/],
   ['audit list --target 1', /--target/],
   ['audit list --from yesterday', /--from/],
-  ['audit list --to 2026-01-01', /--to/],
+  ['audit list --to 2026-13-01', /--to/],
   ['audit list --limit 0', /--limit/],
   ['audit verify --head abc', /--head/],
   ...['list', 'export', 'replay'].flatMap((verb): Row[] => [
