@@ -267,7 +267,7 @@ export const conditionTable = {
     meaning: `at least ${REJECTED_MIN} requests to a webhook were rejected in the last hour, until the newest is accepted or verifies now, or requests verify and none was rejected for ${REJECTIONS_QUIET_MS / 60_000} minutes and twice the mean pause between them; one for each reason`,
     text: ({ name, value, cause }) =>
       `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected in the last hour${because(cause)}.`,
-    fix: 'Their signatures did not verify. The rejections name the reason and the fix.',
+    fix: 'Each rejection says why the signature did not verify, and how to fix it.',
     action: 'See why',
     page: (id) => `/rejections?webhook_id=${id}`,
     runbook:

@@ -31,6 +31,8 @@ export interface FormColumn {
   label: string;
   /** `{name}` is replaced by a fact that the page supplies. */
   hint?: string;
+  /** Page and section of the guide that has more. */
+  guide?: string;
   /** Absent: by the kind of the schema. `password`: empty leaves the stored value. `json`: the text is parsed. */
   type?: 'textarea' | 'password' | 'json';
   rows?: number;

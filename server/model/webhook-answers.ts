@@ -24,6 +24,7 @@ export const answerFields = {
     form: {
       label: 'Answer (JSON)',
       hint: 'For senders that demand another one than 202, such as {"status":200,"content_type":"text/plain","body":"ok"}. Empty: as the scheme says.',
+      guide: 'senders#answers',
       type: 'json',
       rows: 2,
     },

@@ -35,7 +35,13 @@ export const schemeFields = {
     initial: null,
     output: definitionSchema.nullable().describe('of the scheme custom; else null'),
     command: { flags: '--scheme-file <file>', text: 'definition of the scheme custom, as JSON' },
-    form: { label: 'Definition (JSON)', hint: 'Only for the scheme custom.', type: 'json', rows: 4 },
+    form: {
+      label: 'Definition (JSON)',
+      hint: 'Only for the scheme custom, such as {"algorithm":"hmac-sha256","header":"x-signature","prefix":"sha256=","encoding":"hex"}.',
+      guide: 'senders#signature-schemes',
+      type: 'json',
+      rows: 4,
+    },
   },
   tolerance_seconds: {
     input: within(0, TOLERANCE_SECONDS_MAX)

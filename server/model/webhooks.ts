@@ -122,6 +122,7 @@ export const webhookFields = {
     form: {
       label: 'Event type from',
       hint: 'Where a request has the type of its event: header:NAME, json:/POINTER, or two joined by +. Empty: {default type}. none: events have no type.',
+      guide: 'senders#event-types',
       placeholder: '{example type}',
       noHistory: true,
     },

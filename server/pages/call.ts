@@ -102,13 +102,17 @@ function unconfirmedOf(
   return problem('invalid_request', `Open the page again and confirm the change first. ${asked.consequence}`);
 }
 
-/** Errors of single fields are shown beside the field, the first one of each. */
+/** Errors of single fields are shown beside the field: the first one of each, and of a field with JSON those of its members. */
 function refused(problem: Problem): Invalid | Problem {
   if (problem.code !== 'invalid_request') return problem;
   const errors = recordOf<string>();
   const { errors: given, errors_omitted: omitted = 0 } = problem.members as unknown as InvalidMembers;
-  for (const { pointer, parameter, detail } of given)
-    errors[pointer?.split('/')[1] ?? parameter?.split('.')[0] ?? ''] ??= detail;
+  for (const { pointer, parameter, detail } of given) {
+    const [field = '', ...inner] = pointer?.split('/').slice(1) ?? parameter?.split('.') ?? [];
+    const member = inner.filter((name) => !/^\d+$/.test(name)).join('.');
+    if (member === '') errors[field] ??= detail;
+    else errors[field] = [errors[field], `${member}: ${detail}`].filter(Boolean).join(' ');
+  }
   if (omitted > 0) errors[''] ??= `${omitted} more problems are not shown.`;
   return { kind: 'invalid', errors };
 }

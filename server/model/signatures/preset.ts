@@ -27,7 +27,7 @@ export const presetSchema = z.strictObject({
     .describe('what the sender demands of the response besides a 2xx status and its handshake, and where it says so'),
   retries: z
     .strictObject({
-      repeats: z.string().min(1).nullable().describe('completes "NAME repeats such requests"; null: it does not'),
+      repeats: z.string().min(1).nullable().describe('completes "NAME repeats refused requests"; null: it does not'),
       source: z.url({ protocol: /^https$/ }),
       redeliver: z
         .url({ protocol: /^https$/ })

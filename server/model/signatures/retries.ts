@@ -2,7 +2,7 @@
 import { presetNamed } from './presets.ts';
 
 /** For all senders together. */
-export const SOME_RETRY = 'Some senders repeat such requests, others do not.';
+export const SOME_RETRY = 'Some senders repeat refused requests, others do not.';
 
 /** The sentence for the sender of a scheme. It is short, so that a fix can follow. */
 export function retriesText(scheme: string): string {
@@ -12,8 +12,8 @@ export function retriesText(scheme: string): string {
   if (retries === undefined) return `Whether ${title} repeats requests is not documented here.`;
   const { repeats, redeliver } = retries;
   const again = redeliver === undefined ? '' : `; it sends them again on request (${redeliver})`;
-  if (repeats === null) return `${title} does not repeat such requests${again}.`;
-  return `${title} repeats such requests ${repeats}${again}.`;
+  if (repeats === null) return `${title} does not repeat refused requests${again}.`;
+  return `${title} repeats refused requests ${repeats}${again}.`;
 }
 
 /** Whether a request that is refused is lost, so far as is known. */

@@ -36,7 +36,6 @@ export class CannotSign extends Error {}
 export function signRequest(definition: SchemeDefinition, secret: Uint8Array, request: Unsigned): Signed {
   const { algorithm, header, timestamp, id } = definition;
   const time = String(timestamp?.unit === 'ms' ? request.timeMs : Math.floor(request.timeMs / 1000));
-  const timeField = fieldOf(timestamp?.from);
   const timePath = pointerOf(timestamp?.from);
   const headers: Record<string, string> = {};
   const putsTime = !request.exact && timePath !== null && algorithm !== 'mailgun' && algorithm !== 'microsoft-graph';
@@ -61,7 +60,7 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
   const text = (definition.content ?? '{body}').split('{body}').map((part) => Buffer.from(filled(part)));
   const message = Buffer.concat([text[0]!, body, text[1]!]);
   const signature = signatureOf(message).toString(definition.encoding ?? 'hex');
-  return { headers: { ...headers, [header ?? 'x-hub-signature-256']: headerValue(signature) }, body };
+  return { headers: { ...headers, [header ?? 'x-hub-signature-256']: headerValue(definition, time, signature) }, body };
 
   function filled(part: string): string {
     const values: Record<string, string> = {
@@ -89,13 +88,15 @@ export function signRequest(definition: SchemeDefinition, secret: Uint8Array, re
     }
     return createHmac(algorithm.slice('hmac-'.length), key).update(message).digest();
   }
+}
 
-  function headerValue(signature: string): string {
-    const { items, pair, key, prefix } = definition;
-    const marked = `${prefix ?? ''}${signature}`;
-    const item = pair ? `${key ?? ''}${pair}${marked}` : marked;
-    return timeField === null ? item : `${timeField}${pair}${time}${items}${item}`;
-  }
+/** The value of the signature header, with the time if the scheme has it there. */
+export function headerValue(definition: SchemeDefinition, time: string, signature: string): string {
+  const { items, pair, key, prefix, timestamp } = definition;
+  const marked = `${prefix ?? ''}${signature}`;
+  const item = pair ? `${key ?? ''}${pair}${marked}` : marked;
+  const timeField = fieldOf(timestamp?.from);
+  return timeField === null ? item : `${timeField}${pair}${time}${items}${item}`;
 }
 
 function mailgunSignature(key: Uint8Array, timestamp: string, id: string) {

@@ -239,14 +239,14 @@ const limits: Limit[] = [
       value: 20,
       title: '20 requests to webhook shop were rate limited in the last hour.',
       fix: expect.stringMatching(
-        /^GitHub does not repeat such requests; .* Raise the rate limit of the webhook if they are wanted\.$/,
+        /^GitHub does not repeat refused requests; .* Raise the rate limit of the webhook if they are wanted\.$/,
       ),
     },
   },
   {
     kind: 'limited',
     ...counted({ accepted: 181, limited: 20 }, { accepted: -1 }),
-    found: { value: 20, fix: expect.stringMatching(/^Some senders repeat such requests, others do not\./) },
+    found: { value: 20, fix: expect.stringMatching(/^Some senders repeat refused requests, others do not\./) },
   },
   {
     kind: 'failing',

@@ -82,9 +82,9 @@ test('letters, digits and hyphens are allowed, and pointers may have an undersco
 
 test('a sender repeats requests or not, as its documentation says; otherwise it is said that this is not known', () => {
   expect(retriesText('github')).toMatch(
-    /^GitHub does not repeat such requests; it sends them again on request \(https:/,
+    /^GitHub does not repeat refused requests; it sends them again on request \(https:/,
   );
-  expect(retriesText('shopify')).toBe('Shopify repeats such requests 8 times over 4 hours.');
+  expect(retriesText('shopify')).toBe('Shopify repeats refused requests 8 times over 4 hours.');
   expect(retriesText('checkr')).toBe('Whether Checkr repeats requests is not documented here.');
   for (const scheme of ['sha256', 'standard-webhooks', 'custom', 'of a newer release'])
     expect(retriesText(scheme)).toBe(SOME_RETRY);

@@ -1,4 +1,5 @@
 /** The buttons that fix a rejection, the groups of rejections with one reason, and requests to unknown URLs. */
+import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { Tally } from '../../../server/manage/live/tally.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
@@ -134,8 +135,42 @@ test('what only the sender can fix has a message to copy for the sender', async 
   const page = await get(`/rejections/${unsigned}`);
   const [, message] = /<pre [^>]*aria-label="Message to the sender">(.*?)<\/pre>/s.exec(page)!;
   expect(message).toContain(`The request to ${webhook.url} at `);
-  expect(message).toContain('The signature is expected in the header x-hub-signature-256 or x-webhook-signature.');
+  expect(message).toContain(
+    'Expected: x-hub-signature-256 or x-webhook-signature: sha256=SIGNATURE; the signature in hex.',
+  );
   expect(page).toContain(`data-copy="${message}"`);
+});
+
+test('a webhook with a definition of its own says what it expects, and where old requests can be accepted', async () => {
+  const definition = {
+    algorithm: 'hmac-sha256',
+    header: 'x-own',
+    items: ',',
+    pair: '=',
+    key: 'v1',
+    content: '{timestamp}.{body}',
+    timestamp: { from: 'field:t', tolerance: 300 },
+    id: 'header:x-event-id',
+  };
+  const own = { name: 'own', signature_scheme: 'custom', scheme_definition: definition, secret: SECRET };
+  const { id, url } = (await operator.api('POST', '/api/v1/webhooks', own)).body;
+  const send = async (headers: Record<string, string>) =>
+    expect((await fetch(url, { method: 'POST', body: BODY, headers: { 'x-event-id': '1', ...headers } })).status).toBe(
+      403,
+    );
+  const signed = createHmac('sha256', SECRET).update(`1.${BODY}`).digest('hex');
+  await send({ 'x-own': `v1=${signed}` });
+  await send({ 'x-own': `t=1,v1=${signed}` });
+  const [old, malformed] = await until(async () => {
+    const { items } = (await operator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body;
+    return items.length === 2 && items;
+  });
+  expect([old.reason, malformed.reason]).toEqual(['clock_apart', 'malformed']);
+  expect(malformed.hint).toMatch(/ Expected: x-own: t=TIME,v1=SIGNATURE, and x-event-id; the signature in hex\.$/);
+  expect(await get(`/rejections/${old.id}`)).toContain(`href="/webhooks/${id}/edit#f-tolerance_seconds"`);
+  const groups = await get(`/rejections?webhook_id=${id}`);
+  expect(groups).toContain('>Show it</a>');
+  expect(groups).not.toContain('Show all 1');
 });
 
 test('the groups are in the order of what hurts: those of the last hour first, the largest first', async () => {

@@ -122,7 +122,9 @@ test('a limit is suggested for a sender that does not repeat requests; one click
   expect((await open('/webhooks/new?scheme=sha256')).text).not.toContain('suggested_limit');
   const { text } = await open('/webhooks/new?scheme=github');
   expect(text).toContain('Accept 1,000 requests from one address in 60 seconds instead of 60');
-  expect(text).toContain('GitHub does not repeat such requests');
+  expect(text).toMatch(
+    /GitHub does not repeat refused requests; it sends them again on request\s*\(<a href="https:\/\/docs\.github\.com\/[^"]+" rel="noreferrer">docs\.github\.com<\/a>\)/,
+  );
   const fields = { signature_scheme: 'github', secret_choice: 'generate', rate_limit_max: '' };
   const limitOf = async (name: string, more: Record<string, string>) => {
     expect((await open('/webhooks/new', { ...fields, name, ...more })).status).toBe(200);
@@ -136,9 +138,16 @@ test('a limit is suggested for a sender that does not repeat requests; one click
 test('a definition is kept through the form, and text that is not a definition is refused', async () => {
   const scheme_definition = '{"header":"x-own","algorithm":"hmac-sha256"}';
   const fields = { name: 'own', signature_scheme: 'custom', scheme_definition, ...given };
-  expect((await open('/webhooks/new', { ...fields, scheme_definition: '{' })).text).toContain(
-    'id="e-scheme_definition"',
+  const errorOf = async (text: string) => {
+    const { text: page } = await open('/webhooks/new', { ...fields, scheme_definition: text });
+    return /id="e-scheme_definition">([^<]*)</.exec(page)?.[1];
+  };
+  expect(await errorOf('{')).toMatch(/^This is not JSON: .+\.$/);
+  expect(await errorOf('[]')).toBe('Give an object.');
+  expect(await errorOf('{"algorithm":"hmac-sha256","hedaer":"x"}')).toBe(
+    'header: This is required. hedaer: This field is unknown.',
   );
+  expect((await open('/webhooks/new?scheme=custom')).text).toContain('href="/docs/senders#signature-schemes"');
   expect((await open('/webhooks/new', fields)).status).toBe(200);
   const { id } = await find('own');
   const form = await open(`/webhooks/${id}/edit`);

@@ -23,7 +23,8 @@ export function showBacklog(database: Database) {
     id: { schema: recordId, problem: 'agent_unknown' },
     answers: { 200: backlogSchema },
     handle: async ({ id }) => {
-      if ((await findAgent(database.query, id)) === undefined) return problem('agent_unknown');
+      const agent = await findAgent(database.query, id);
+      if (agent === undefined) return problem('agent_unknown');
       const now = Date.now();
       const rateSinceMs = Math.floor(now / MINUTE_MS) * MINUTE_MS - RATE_MINUTES * MINUTE_MS;
       const [counted, minutes, quarters] = await Promise.all([
@@ -36,7 +37,7 @@ export function showBacklog(database: Database) {
         pending,
         exact: counted.exact,
         ...forecast(pending, minutes, rateSinceMs, now),
-        points: pointsOf(pending, quarters, now),
+        points: pointsOf(pending, quarters, now, Date.parse(agent.created_at)),
       });
     },
   });
@@ -59,8 +60,13 @@ export function forecast(pending: number, minutes: Passed, sinceMs: number, nowM
   };
 }
 
-/** The backlog at the start of each quarter of an hour, and now at last. */
-export function pointsOf(pending: number, quarters: Passed, nowMs: number): { at: string; pending: number }[] {
+/** The backlog at the start of each quarter of an hour, and now at last. Before `createdMs` nothing waited, whatever was replayed since. */
+export function pointsOf(
+  pending: number,
+  quarters: Passed,
+  nowMs: number,
+  createdMs: number,
+): { at: string; pending: number }[] {
   const passed = new Map(quarters.map((quarter) => [Date.parse(quarter.at), quarter]));
   const sinceMs = quartersSince(nowMs);
   const points = [{ at: new Date(nowMs).toISOString(), pending }];
@@ -69,7 +75,7 @@ export function pointsOf(pending: number, quarters: Passed, nowMs: number): { at
     const atMs = sinceMs + index * QUARTER_SECONDS * 1_000;
     const { came = 0, ended = 0 } = passed.get(atMs) ?? {};
     backlog = Math.max(0, backlog - came + ended);
-    points.unshift({ at: new Date(atMs).toISOString(), pending: backlog });
+    points.unshift({ at: new Date(atMs).toISOString(), pending: atMs < createdMs ? 0 : backlog });
   }
   return points;
 }

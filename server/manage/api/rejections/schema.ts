@@ -3,9 +3,12 @@ import { z } from 'zod';
 import { inOrder, notInOrder } from '../../../model/event-filter.ts';
 import { idOf, instant, recordId } from '../../../model/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../../model/rejections.ts';
+import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { type RejectionReason, rejectionReasons } from '../../../model/signatures/diagnosis/reasons.ts';
 import { DEFAULT_SCHEME, definitionOf, presets } from '../../../model/signatures/presets.ts';
+import { headerValue } from '../../../model/signatures/sign.ts';
 import { defaultSignatureHeaders } from '../../../model/signatures/signature.ts';
+import { headerOf } from '../../../model/signatures/sources.ts';
 import { schemeFields } from '../../../model/webhook-schemes.ts';
 import { rotateInput } from '../../../model/webhook-secrets.ts';
 import { fixesOf } from '../../../receive/rejections/fixes.ts';
@@ -68,16 +71,17 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
   const settings = { signatureScheme: signature_scheme, schemeDefinition: scheme_definition };
   const definition = definitionOf({ ...settings, signatureHeader: signature_header, publicKey: public_key });
   const own = signature_scheme === DEFAULT_SCHEME ? signature_header : definition?.header;
+  const headers =
+    own !== null && own !== undefined ? [own] : signature_scheme === DEFAULT_SCHEME ? [...defaultSignatureHeaders] : [];
+  const hintOf = (reason: RejectionReason) => {
+    const isExpectedNamed = definition !== null && headers.length > 0 && formReasons.has(reason);
+    return `${hintFor(row, reason)}${isExpectedNamed ? ` Expected: ${expectedOf(headers, definition)}.` : ''}`;
+  };
   return rejectionSchema.parse({
     ...rest,
-    expected_headers:
-      own !== null && own !== undefined
-        ? [own]
-        : signature_scheme === DEFAULT_SCHEME
-          ? [...defaultSignatureHeaders]
-          : [],
+    expected_headers: headers,
     signatures: signatures.map(({ name, shape }) => ({ name, shape })),
-    hint: hintOf(row, row.reason),
+    hint: hintOf(row.reason),
     fixes: fixesOf(row),
     last_check:
       checked_at === null || checked_reason === null
@@ -86,13 +90,27 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
             at: checked_at,
             verified: checked_reason === 'verifies_now',
             reason: checked_reason,
-            hint: hintOf(row, checked_reason),
+            hint: hintOf(checked_reason),
           },
   });
 }
 
+/** Reasons after which the form of a signed request is named. */
+const formReasons: ReadonlySet<RejectionReason> = new Set(['header_missing', 'malformed']);
+
+/** The headers of a signed request: `x-signature: t=TIME,v1=SIGNATURE, and x-event-id; the signature in hex`. */
+function expectedOf(headers: readonly string[], definition: SchemeDefinition): string {
+  const { algorithm, prefix = '', encoding = 'hex', timestamp, id } = definition;
+  const more = [headerOf(timestamp?.from), headerOf(id)].filter((name) => name !== null);
+  const names = `${headers.join(' or ')}: `;
+  const others = more.length === 0 ? '' : `, and ${more.join(' and ')}`;
+  if (algorithm === 'token') return `${names}${prefix}SECRET${others}`;
+  if (algorithm === 'basic') return `${names}Basic and base64 of the secret${others}`;
+  return `${names}${headerValue(definition, 'TIME', 'SIGNATURE')}${others}; the signature in ${encoding}`;
+}
+
 /** The hint of the reason table. Users of the API also see which webhook or scheme the other one is. */
-function hintOf(row: RejectionRecord, reason: RejectionReason): string {
+function hintFor(row: RejectionRecord, reason: RejectionReason): string {
   const { other_webhook: other, signature_scheme: scheme, header } = row;
   const hint = rejectionReasons[reason];
   if (reason === 'scheme_other') {

@@ -4,7 +4,7 @@
  */
 export const rejectionReasons = {
   header_missing:
-    'The request carries no signature. Give the sender the secret of this webhook, and have it sign as the signature scheme of the webhook requires (sha256: sha256= and the hex HMAC-SHA256 of the body in the signature header).',
+    'The request carries no signature. The sender needs the secret of this webhook, and signs each request with it.',
   header_other:
     'The signature is in another header. Set the signature header of the webhook to that header, or send the signature in the header that the webhook expects.',
   header_repeated:
@@ -23,7 +23,7 @@ export const rejectionReasons = {
   malformed_length:
     'The digest does not have 64 hex digits; it was truncated or computed with another algorithm. Send all 64 digits.',
   malformed:
-    'The header does not contain a signature of the scheme of the webhook, or the scheme’s id or time is missing. For sha256 it must be sha256= followed by 64 hex digits.',
+    'The header does not contain a signature of the scheme of the webhook, or the scheme’s id or time is missing.',
   key_kind:
     'The signature was made with the other kind of key: a private key (v1a) where the webhook has a secret, or a secret (v1) where it has a public key. Set the public key to the sender’s whpk_… key, or remove it and set the secret.',
   signature_encoding:

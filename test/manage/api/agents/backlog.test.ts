@@ -32,17 +32,22 @@ test.each([
   expect(caught_up_at).toBe(seconds === null ? null : new Date(NOW_MS + seconds * 1_000).toISOString());
 });
 
-test('the points are computed back from now, and never below zero', () => {
+test.each([
+  ['never below zero', 50, 0, [0, 0, 20, 50]],
+  // Events before it were replayed: the agent has them since.
+  ['zero before the agent was created', 500, NOW_MS - 1_000_000, [0, 0, 470, 500]],
+])('the points are computed back from now, %s', (_what, pending, createdMs, last) => {
   const points = pointsOf(
-    50,
+    pending,
     [
       { at: at(300), came: 40, ended: 10 },
       { at: at(1_200), came: 100, ended: 0 },
     ],
     NOW_MS,
+    createdMs,
   );
   expect(points).toHaveLength(97);
-  expect(points.slice(-4).map(({ pending }) => pending)).toEqual([0, 0, 20, 50]);
+  expect(points.slice(-4).map(({ pending }) => pending)).toEqual(last);
 });
 
 test('counts what came for its webhooks since it is subscribed, and what ended', async () => {
