@@ -62,7 +62,8 @@ const PACE_MS = 50;
 
 export function startSender(options: SenderOptions): Sender {
   const { lanes = 32, bodyBytes = 600, keepAlive = true, perSecondMax = 500, repeatsMax = 0 } = options;
-  const agent = new Agent({ keepAlive, maxSockets: lanes });
+  // With a time limit the agent closes idle connections before the server does, as its Keep-Alive says.
+  const agent = new Agent({ keepAlive, maxSockets: lanes, timeout: PATIENCE_MS });
   const pauseMs = (1000 * lanes) / perSecondMax;
   const accepted = new Map<string, string>();
   const refusals: Refusal[] = [];

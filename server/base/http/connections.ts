@@ -2,7 +2,7 @@
  * Limits the open connections of this process, and those of one client address, so that they do not take all descriptors. uWebSockets.js
  * reports how many connections are open, but not which one was closed. So the connections of a client are an upper bound: those that it had
  * in the kernel's table (see peers.ts), and all that it has opened since. A bound near the limit leads to another read. uWebSockets.js
- * closes idle connections after 10 to 14 s, and offers no way to close them earlier. So a crowded process closes connections after their
+ * closes idle connections after 8 to 12 s, and offers no way to close them earlier. So a crowded process closes connections after their
  * next answer, and a full one refuses new ones.
  */
 import { readFileSync } from 'node:fs';

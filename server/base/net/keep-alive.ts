@@ -2,7 +2,7 @@
 import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 
-/** The client closes idle connections first. Weir closes them after ten seconds, and a reset on reuse would look like a fault. */
+/** The client closes idle connections first. Weir closes them after 8 to 12 s, and a reset on reuse would look like a fault. */
 const IDLE_TIMEOUT_MS = 4_000;
 
 interface KeepAlive {

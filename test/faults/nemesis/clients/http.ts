@@ -29,7 +29,8 @@ export const NO_ANSWER = 'no answer in time';
 
 export class Client {
   readonly #port: number;
-  readonly #kept = new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX });
+  /** With a time limit it closes idle connections before the server does, as its Keep-Alive says. */
+  readonly #kept = new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX, timeout: 2 * TIMEOUT_MS });
 
   constructor(port: number) {
     this.#port = port;
