@@ -62,7 +62,9 @@ export const cellSchema = z.object({
   address: z.string().describe('host, port and database, without user and password'),
   state: z
     .enum(['adding', 'active', 'draining'])
-    .describe('adding: its configuration is copied; draining: it gets no new events'),
+    .describe(
+      'adding: it is not used yet, or its adding or removal was interrupted: remove it; draining: it gets no new events',
+    ),
   away: textOrNull('why it cannot be used now, or stores nothing; null: it is used'),
   webhooks: z.int().describe('webhooks whose new events are stored there'),
   waiting: z.int().describe('changes of webhooks and agents that it does not have yet'),

@@ -79,7 +79,7 @@ const details = {
   409: {
     password_exists: 'This user has a password: set a new one instead.',
     cell_name_taken: 'Another cell has this name.',
-    cell_unready: 'The cell is being added: its configuration is not complete yet.',
+    cell_unready: 'The cell is being added: its configuration is not complete yet. If that was interrupted, remove it.',
     cell_in_use: 'The cell has webhooks or events: drain it, and wait until retention has removed its last event.',
     cell_unfit: 'New events cannot go to this cell: it is draining, does not answer, or stores nothing.',
     webhook_moving:

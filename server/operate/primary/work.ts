@@ -98,7 +98,7 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
   const migrations = loggedMigrations(log, true, stopping.signal);
   const mark = async () => {
     for (const cell of cells.all().slice(1)) {
-      if (cell.away !== null || cell.state === 'adding') continue;
+      if (cell.away !== null) continue;
       // Alerts need it: this process stores no events, so it does not notice refusals.
       await cell.probe();
       await raiseMark(cell.database)

@@ -18,6 +18,7 @@ import { CellTrouble } from './cell-trouble.ts';
 import type { CellDatabase } from './cells-database.ts';
 
 const CHECK_TIMEOUT_MS = 2_000;
+const UNDEFINED_TABLE = '42P01';
 
 export interface CellParts {
   /** Keys that seal connection strings, current first. */
@@ -216,12 +217,14 @@ export class Cell extends CellTrouble implements CellDatabase {
     try {
       return await run();
     } catch (error) {
-      if (!(error instanceof DatabaseUnavailable)) throw error;
-      const reason = oneLine(withoutSecrets(error.message, this.conninfo));
-      // An error of the connection, not the answer of a server; or Citus has moved the schema, see prepareNode.
-      const isMoved = this.address.kind === 'citus' && sqlStateKind(error.code ?? '') === 'session_read_only';
-      if (error.code === undefined || isMoved) this.connectionLost(error.message);
-      throw this.#unavailable(reason, error.code);
+      const { code, message } = error as Error & { code?: string };
+      // Citus has moved the schema, see prepareNode: the views refuse writes, and are dropped with the tables.
+      const isMoved =
+        this.address.kind === 'citus' && (sqlStateKind(code ?? '') === 'session_read_only' || code === UNDEFINED_TABLE);
+      if (!isMoved && !(error instanceof DatabaseUnavailable)) throw error;
+      // An error of the connection, not the answer of a server.
+      if (code === undefined || isMoved) this.connectionLost(message);
+      throw this.#unavailable(oneLine(withoutSecrets(message, this.conninfo)), code);
     }
   }
 

@@ -25,6 +25,7 @@ export class Cells implements CellList {
   /** Runs each statement where its place says. */
   readonly database: Database;
   #all: readonly Cell[];
+  #used: readonly Cell[];
   #known = false;
   /** The last read failed: a change may be missing. The cells known before are used until a read succeeds. */
   #isStale = false;
@@ -35,6 +36,7 @@ export class Cells implements CellList {
   constructor(parts: CellsParts) {
     this.#parts = parts;
     this.#all = [Cell.home(parts.conninfo, parts.home)];
+    this.#used = this.#all;
     this.database = new CellsDatabase(parts.home, this);
   }
 
@@ -47,7 +49,13 @@ export class Cells implements CellList {
     return new CellsDatabase(home, this);
   }
 
+  /** The cells in use: one that is being added may have no tables yet, and one that is being removed none any more. */
   all(): readonly Cell[] {
+    return this.#used;
+  }
+
+  /** Also those that are not in use. */
+  listed(): readonly Cell[] {
     return this.#all;
   }
 
@@ -133,6 +141,7 @@ export class Cells implements CellList {
       }),
     );
     this.#all = [before[0]!, ...cells];
+    this.#used = this.#all.filter(({ state }) => state !== 'adding');
     this.#known = true;
     this.#isStale = false;
     for (const cell of before.slice(1)) if (!this.#all.includes(cell)) void cell.close();

@@ -128,12 +128,28 @@ export function expected<T>(schema: z.ZodType<T>, answer: unknown): T {
 }
 
 const DEADLOCK = '40P01';
+const INTERNAL = 'XX000';
 /** The statement waited for a row that was moved to another partition, or in a deadlock. */
 const CONFLICTS: ReadonlySet<string | undefined> = new Set(['40001', DEADLOCK]);
 /** Unique indexes at which one of two concurrent statements fails, see queries/claims/held.ts. */
 const CONSTRAINTS: ReadonlySet<string | undefined> = new Set(['deliveries_begun']);
+/**
+ * Another session has just changed or dropped the table, schema or function. Postgres and Citus have no SQLSTATE for this (XX000), and do not
+ * translate these messages.
+ */
+const SCHEMA_CHANGED = new RegExp(
+  [
+    'tuple concurrently (updated|deleted)',
+    'cache lookup failed for ',
+    'could not open relation with OID ',
+    // Citus
+    'relation with OID \\d+ does not exist',
+    'could not find valid entry for shard ',
+    ' is dropped by a concurrent operation',
+  ].join('|'),
+);
 const CONFLICT_TRIES_MAX = 3;
-/** After a deadlock, before the first repeat: a repeat at once took the lock before the other session, in the same deadlock. */
+/** Before the first repeat. After a deadlock, a repeat at once took the lock before the other session, in the same deadlock. */
 const PAUSE_MS = 50;
 
 /** Repeats `work` when it rejects because of a concurrent statement. What it did was rolled back. */
@@ -142,9 +158,11 @@ export async function repeatConflicts<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      const { code, constraint } = error as { code?: string; constraint?: string };
-      if (!(CONFLICTS.has(code) || CONSTRAINTS.has(constraint)) || tries === CONFLICT_TRIES_MAX) throw error;
-      if (code === DEADLOCK) await delay(tries * PAUSE_MS);
+      const { code, constraint, message } = error as Error & { code?: string; constraint?: string };
+      const isChanged = code === INTERNAL && SCHEMA_CHANGED.test(message);
+      const isConflict = CONFLICTS.has(code) || CONSTRAINTS.has(constraint) || isChanged;
+      if (!isConflict || tries === CONFLICT_TRIES_MAX) throw error;
+      if (code === DEADLOCK || isChanged) await delay(tries * PAUSE_MS);
     }
   }
 }

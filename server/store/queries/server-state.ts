@@ -46,6 +46,14 @@ export async function readDatabaseClock({ query }: Queries): Promise<number> {
   return row!.ms;
 }
 
+/** Bytes of a database on disk. Locks no table. */
+export async function readDatabaseBytes({ query }: Queries): Promise<number> {
+  const [row] = await query<{ bytes: number }>({ text: `select ${databaseBytes} as bytes` });
+  return row!.bytes;
+}
+
+const databaseBytes = 'pg_database_size(current_database())::float8';
+
 /** Size of a database on disk, including indexes. */
 export interface DatabaseSize {
   bytes: number;
@@ -55,11 +63,11 @@ export interface DatabaseSize {
   firstDay: string | null;
 }
 
-/** Reads the size. In a cell on Citus it is that of its node, with all that is there. */
+/** Reads the size, and waits for tables that are being changed. In a cell on Citus it is that of its node, with all that is there. */
 export async function readDatabaseSize({ query }: Queries): Promise<DatabaseSize> {
   const [row] = await query<DatabaseSize>({
     text: `
-      select pg_database_size(current_database())::float8 as bytes,
+      select ${databaseBytes} as bytes,
         coalesce(sum(pg_total_relation_size(oid)) filter (
           where strpos(relname, to_char(now() at time zone 'UTC' - interval '1 day', 'YYYYMMDD')) > 0), 0)::float8 as "dayBytes",
         min(substring(relname from '[0-9]{8}')) as "firstDay"

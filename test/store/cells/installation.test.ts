@@ -1,10 +1,20 @@
 /** Webhooks of one installation in three databases, as senders, agents and people see them. */
-import { beforeAll, expect, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import { chooseCell } from '../../../server/manage/api/webhooks/webhook-changes.ts';
+import { Cell } from '../../../server/store/cells/cell.ts';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
+import { openCell } from '../../../server/store/open.ts';
+import { insertCell } from '../../../server/store/queries/cells/cells.ts';
+import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
+import { seal } from '../../../server/store/secrets/seal.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
+import { emptyDatabase } from '../../helpers/postgres.ts';
 import { shared } from '../../helpers/shared.ts';
+import { until } from '../../helpers/wait.ts';
 
 const app = shared(() => startCellApp(2));
 let webhooks: TestWebhook[];
@@ -69,4 +79,64 @@ test.each([
 ])('a cell is on Citus or on another server: %s', async (_, options) => {
   const { code, err } = await app.weir('cell', 'add', ...options);
   expect([code, err]).toEqual([2, expect.stringContaining('--database-file, --database-stdin or --citus')]);
+});
+
+test('a cell that is being added is not in use, and is removed when that was interrupted', async () => {
+  const { drop, conninfo } = await emptyDatabase();
+  onTestFinished(drop);
+  const id = randomUUID();
+  const [key] = derivedKeys(loadSecretsKeys(app.settings), 'cells');
+  const sealed = seal(Buffer.from(conninfo), key!, id);
+  const number = await app.database.transaction((query) => insertCell(query, { id, name: 'interrupted', sealed }));
+  const listed = async () => (await app.administrator.api('GET', '/api/v1/cells')).body.items;
+  await until(async () => (await listed()).at(-1).state === 'adding');
+
+  for (const path of ['events', 'deliveries', 'deliveries/counts', 'issues'])
+    expect((await app.administrator.api('GET', `/api/v1/${path}`)).status).toBe(200);
+  const sent = await send(webhooks[1]!);
+  const claimed = await agent.claim();
+  expect(claimed.map(({ event }) => event.id)).toContain(sent);
+  await agent.ack(claimed.map(({ receipt }) => receipt));
+
+  await app.json('cell', 'remove', String(number));
+  expect((await listed()).map((cell: { number: number }) => cell.number)).toEqual([0, 1, 2]);
+});
+
+test('the size of a cell is known while one of its tables is locked', async () => {
+  const chosen = await chooseCell(app.primary);
+  const { database } = [app, ...app.cells][chosen]!;
+  await database.transaction(async (query) => {
+    const [day] = await query<{ name: string }>({
+      text: `select inhrelid::regclass::text as name from pg_inherits where inhparent = 'events'::regclass limit 1`,
+    });
+    await query({ text: `lock table ${day!.name} in access exclusive mode` });
+    expect(await chooseCell(app.primary)).toBe(chosen);
+  });
+});
+
+test('a cell on Citus whose tables are gone is away', async () => {
+  const { drop, conninfo } = await emptyDatabase();
+  const node = { host: '', port: 0, isCoordinator: true, events: '', deliveries: '', functions: '' };
+  const row = {
+    id: '',
+    number: 3,
+    name: 'moved',
+    sealed: Buffer.alloc(0),
+    state: 'active',
+    mark: 0,
+    createdAtMs: 0,
+  } as const;
+  const self = { installation: '', number: 0, mark: 0 };
+  const cell = Cell.open(
+    row,
+    self,
+    { keys: [], open: openCell },
+    { kind: 'citus', conninfo, tables: conninfo, node, fault: null },
+  );
+  onTestFinished(async () => {
+    await cell.close();
+    await drop();
+  });
+  await expect(cell.database.query({ text: 'select from events' })).rejects.toThrow(DatabaseUnavailable);
+  expect(cell.away).toContain('does not exist');
 });

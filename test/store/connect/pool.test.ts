@@ -106,6 +106,18 @@ describe('the connection of a refused statement', () => {
   });
 });
 
+test('a statement on a function that another session has just changed is repeated', async () => {
+  const replace = { text: `create or replace function changed() returns int language sql as 'select 1'` };
+  await database.query(replace);
+  let second: Promise<unknown>;
+  await fresh.database.transaction(async (query) => {
+    await query(replace);
+    second = database.query(replace);
+    await until(async () => (await query({ text: 'select from pg_locks where not granted' })).length > 0);
+  });
+  expect(await second!).toEqual([]);
+});
+
 test('a failed transaction rejects with its reason and is rolled back', async () => {
   const failing = database.transaction(async (query) => {
     await query({ text: 'create table left_over ()' });

@@ -7,7 +7,9 @@ import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
 import { cellConninfo, describeConninfo } from '../../../store/connect/conninfo.ts';
 import type { Database, DatabasePool, Query } from '../../../store/connect/pool.ts';
+import { DatabaseUnavailable, oneLine } from '../../../store/connect/unavailable.ts';
 import {
+  type CellRow,
   type CellSelf,
   deleteCell,
   insertCell,
@@ -111,10 +113,13 @@ export class CellService {
       await cell.prepare();
       await copyTo(cell, home);
     } catch (error) {
-      await this.#forget(made.value, text === ON_CITUS);
+      const left = await this.#forget(made.value, text === ON_CITUS).then(
+        () => '',
+        () => ` Remove cell ${made.value} before another try.`,
+      );
       return text === ON_CITUS
-        ? invalid('/citus', `Citus cannot have the cell: ${(error as Error).message}`)
-        : invalid('/database', said(error, text, this.#isLocal));
+        ? invalid('/citus', `Citus cannot have the cell: ${(error as Error).message}.${left}`)
+        : invalid('/database', said(error, text, this.#isLocal) + left);
     }
     return this.#change(async (query) => {
       await updateCell(query, made.value, { state: 'active' });
@@ -124,11 +129,11 @@ export class CellService {
 
   /** Removes a cell that could not be added. */
   async #forget(number: number, isOnCitus: boolean): Promise<void> {
+    if (isOnCitus) await dropCitusSchema(homeOf(this.#parts.cells), number);
     await this.#change(async (query) => {
       await deleteCell(query, number);
       return { kind: 'done', value: number };
     });
-    if (isOnCitus) await dropCitusSchema(homeOf(this.#parts.cells), number);
   }
 
   #self(): Promise<CellSelf> {
@@ -197,23 +202,41 @@ export class CellService {
     });
   }
 
-  /** Forgets a cell that has neither webhooks nor events. */
+  /** Forgets a cell that has neither webhooks nor events, or one whose adding or removal was interrupted. */
   async remove(number: number): Promise<Result<number>> {
-    await this.#parts.cells.changed();
-    const cell = this.#parts.cells.find(number);
+    const { cells } = this.#parts;
+    await cells.changed();
+    const cell = cells.find(number);
     if (cell === undefined || number === 0) return problem('cell_unknown');
-    if (cell.state !== 'draining' || !(await isEmpty(cell.database))) return problem('cell_in_use');
-    const removed = await this.#change(async (query) => {
+    const isEmptied = async () => cell.state === 'draining' && (await isEmpty(cell.database));
+    if (cell.state !== 'adding' && !(await isEmptied())) return problem('cell_in_use');
+    if (cell.address.kind === 'citus') {
+      // In this state no process uses the tables, and after an error another call can continue.
+      const retired = await this.#changeUnused(number, (query) => updateCell(query, number, { state: 'adding' }));
+      if (retired.kind === 'problem') return retired;
+      try {
+        await dropCitusSchema(homeOf(cells), number);
+      } catch (error) {
+        if (error instanceof DatabaseUnavailable) throw error;
+        const said = oneLine((error as Error).message);
+        return problem('cell_in_use', `Citus does not drop the schema of the cell: ${said}. Remove the cell again.`);
+      }
+    }
+    return this.#changeUnused(number, async (query, { name }) => {
+      await deleteCell(query, number);
+      await this.#record(query, 'remove', number, name, {});
+    });
+  }
+
+  /** Changes a cell that no webhook is in. */
+  #changeUnused(number: number, work: (query: Query, row: CellRow) => Promise<void>): Promise<Result<number>> {
+    return this.#change(async (query) => {
       const row = await lockCell(query, number);
       if (row === undefined) return problem('cell_unknown');
       if (await hasWebhooks(query, number)) return problem('cell_in_use');
-      await deleteCell(query, number);
-      await this.#record(query, 'remove', number, row.name, {});
-      return { kind: 'done' as const, value: number };
+      await work(query, row);
+      return { kind: 'done', value: number };
     });
-    if (removed.kind === 'done' && cell.address.kind === 'citus')
-      await dropCitusSchema(homeOf(this.#parts.cells), number);
-    return removed;
   }
 
   /** The change of a cell is announced by a trigger: all processes read the cells again. */

@@ -48,7 +48,7 @@ export function cellOperations(
     await cells.load();
     const home = cells.numbered(0).database;
     const use = await readCellUse(home);
-    return Promise.all(cells.all().map((cell) => viewOf(cell, use, settings.RETENTION_DAYS)));
+    return Promise.all(cells.listed().map((cell) => viewOf(cell, use, settings.RETENTION_DAYS)));
   };
   const answer = async <S extends number>(status: S, result: Result<number>) => {
     if (result.kind === 'problem') return result;

@@ -10,7 +10,7 @@ import type { NewWebhook, WebhookPatch } from '../../../model/webhooks.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
-import { readDatabaseSize } from '../../../store/queries/server-state.ts';
+import { readDatabaseBytes } from '../../../store/queries/server-state.ts';
 import { deletePreviousSecret, replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
 import {
   deleteWebhook,
@@ -233,7 +233,7 @@ export async function chooseCell(cells: Cells): Promise<number> {
   const sized = await Promise.all(
     fit.map(async ({ number, database }) => ({
       number,
-      bytes: (await readDatabaseSize(database).catch(() => null))?.bytes ?? Number.POSITIVE_INFINITY,
+      bytes: await readDatabaseBytes(database).catch(() => Number.POSITIVE_INFINITY),
     })),
   );
   return sized.reduce((one, other) => (other.bytes < one.bytes ? other : one)).number;

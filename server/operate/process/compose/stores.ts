@@ -78,10 +78,7 @@ export function composeStores(base: Base, clampMs: (ms: number) => number) {
   const isUp = (cell: Cell) =>
     (cell.number === 0 ? events.available : cell.away === null) && !(healths.get(cell)?.failing ?? false);
   metrics.gauges('weir_database_up', () =>
-    cells
-      .all()
-      .filter(({ state }) => state !== 'adding')
-      .map((cell) => ({ labels: cellLabels(cell.number), value: Number(isUp(cell)) })),
+    cells.all().map((cell) => ({ labels: cellLabels(cell.number), value: Number(isUp(cell)) })),
   );
 
   return {

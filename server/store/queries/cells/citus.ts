@@ -37,8 +37,11 @@ export async function createCitusSchema({ transaction }: Pick<Database, 'transac
   });
 }
 
+/** A drop waits for the statements on each of some forty tables, and two nodes commit it. */
+const DROP_TIMEOUT_MS = 60_000;
+
 export async function dropCitusSchema({ query }: Queries, cell: number): Promise<void> {
-  await query({ text: `drop schema if exists ${schemaOf(cell)} cascade` });
+  await query({ text: `drop schema if exists ${schemaOf(cell)} cascade`, timeoutMs: DROP_TIMEOUT_MS });
 }
 
 /** Changes what Citus cannot distribute, partitions of partitions: finished deliveries are one table here. Call in the schema of the cell. */
