@@ -1,7 +1,7 @@
 /** One Database over all cells: each statement runs where its place says. */
 import type { CellAway } from '../../model/cells.ts';
 import { concatenated, type Place } from '../connect/place.ts';
-import type { Database, Query, Statement } from '../connect/pool.ts';
+import type { Database, Query, Statement, TransactionOptions } from '../connect/pool.ts';
 import { DatabaseUnavailable } from '../connect/unavailable.ts';
 
 /** A place for the events of some webhooks. */
@@ -21,7 +21,7 @@ export interface CellList {
   load(): Promise<void>;
   /** False before the cells were read for the first time. */
   readonly known: boolean;
-  /** All cells, home first. */
+  /** The cells in use, home first. */
   all(): readonly CellDatabase[];
   /** The cell of an event or a delivery. */
   of(id: string): CellDatabase;
@@ -52,10 +52,7 @@ export class CellsDatabase implements Database {
     );
   };
 
-  readonly transaction = async <T>(
-    work: (query: Query) => Promise<T>,
-    options?: Parameters<Database['transaction']>[1],
-  ): Promise<T> => {
+  readonly transaction = async <T>(work: (query: Query) => Promise<T>, options?: TransactionOptions): Promise<T> => {
     // A migration runs before there is a table of cells.
     if (!this.#cells.known) await this.#cells.load();
     if (this.#cells.all().length === 1) return this.#home.transaction(work, options);
@@ -124,11 +121,11 @@ async function rowsUnlessAway<Row extends object>(
 }
 
 class Transactions {
-  readonly #options: Parameters<Database['transaction']>[1];
+  readonly #options: TransactionOptions | undefined;
   readonly #settings: Statement[] = [];
   readonly #open = new Map<number, { query: Promise<Query>; end(commits: boolean): Promise<void> }>();
 
-  constructor(options: Parameters<Database['transaction']>[1]) {
+  constructor(options: TransactionOptions | undefined) {
     this.#options = options;
   }
 
@@ -146,15 +143,14 @@ class Transactions {
     });
     let running!: Promise<void>;
     const query = new Promise<Query>((begun, failed) => {
-      let isRepeated = false;
-      running = database.transaction(async (within) => {
-        // Only all of them together can be repeated.
-        if (isRepeated) throw rolledBack;
-        isRepeated = true;
-        for (const setting of this.#settings) await within(setting);
-        begun(within);
-        if (!(await ended)) throw rolledBack;
-      }, this.#options);
+      running = database.transaction(
+        async (within) => {
+          for (const setting of this.#settings) await within(setting);
+          begun(within);
+          if (!(await ended)) throw rolledBack;
+        },
+        { ...this.#options, isPart: true },
+      );
       running.catch(failed);
     });
     query.catch(() => {});
@@ -168,10 +164,15 @@ class Transactions {
     return query;
   }
 
+  /** After the first commit nothing can be repeated: a conflict in a later cell is an outage. */
   async commit(): Promise<void> {
+    let isBegun = false;
     for (const [number, { end }] of this.#open) {
       this.#open.delete(number);
-      await end(true);
+      await end(true).catch((error: Error) => {
+        throw isBegun ? new DatabaseUnavailable(new Error(error.message)) : error;
+      });
+      isBegun = true;
     }
   }
 
@@ -198,7 +199,7 @@ export class PartialReads implements Database {
 
   readonly query: Query = (statement) => this.#database.query(this.#partial(statement));
 
-  transaction<T>(work: (query: Query) => Promise<T>, options?: Pick<Statement, 'plan'>): Promise<T> {
+  transaction<T>(work: (query: Query) => Promise<T>, options?: TransactionOptions): Promise<T> {
     return this.#database.transaction((query) => work((statement) => query(this.#partial(statement))), options);
   }
 

@@ -27,9 +27,14 @@ export interface Queries {
   query: Query;
 }
 
+export interface TransactionOptions extends Pick<Statement, 'plan'> {
+  /** It is part of a larger transaction, which alone can be repeated. */
+  isPart?: boolean;
+}
+
 /** As Query; both methods are repeated after a conflict with another transaction. */
 export interface Database extends Queries {
-  transaction<T>(work: (query: Query) => Promise<T>, options?: Pick<Statement, 'plan'>): Promise<T>;
+  transaction<T>(work: (query: Query) => Promise<T>, options?: TransactionOptions): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -88,7 +93,10 @@ export function openDatabase(
   const listeners = sessionsOf(open({ connectionsMax: LISTENING_MAX, idleMs: LISTENING_IDLE_MS }), () => {});
   return {
     query: (statement) => runAlone(sessions, statement),
-    transaction: (work, { plan } = {}) => repeatConflicts(() => inTransaction(sessions, work, plan)),
+    transaction: (work, { plan, isPart = false } = {}) => {
+      const run = () => inTransaction(sessions, work, plan);
+      return isPart ? run() : repeatConflicts(run);
+    },
     listening: (channel, onPayload, work) => whileListening(listeners, channel, onPayload, work),
     close: async () => void (await Promise.all([sessions.pool.end(), listeners.pool.end()])),
   };

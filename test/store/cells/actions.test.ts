@@ -1,5 +1,6 @@
 /** What people and agents do with events and deliveries that are in several cells. */
 import { beforeEach, expect, test } from 'vitest';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { countUndelivered } from '../../../server/store/queries/alerts/undelivered.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
@@ -165,4 +166,29 @@ test('activity, counts and search are over all cells', async () => {
   await send(webhooks[1]!, '{"needle":"in cell one"}');
   const found = await api('GET', '/events?q=in%20cell%20one&limit=1');
   expect(found.items).toHaveLength(1);
+});
+
+test('a conflict at the commit of a cell repeats the whole transaction, unless another cell has committed', async () => {
+  const statements = `
+    create table kept (n int);
+    create sequence tries;
+    create function conflict_once() returns trigger language plpgsql as $$
+    begin
+      if nextval('tries') = 1 then
+        raise 'a conflict' using errcode = 'serialization_failure';
+      end if;
+      return null;
+    end
+    $$;
+    create constraint trigger conflict_once after insert on kept initially deferred for each row execute function conflict_once()`;
+  for (const { database } of app.cells) await database.query({ text: statements });
+  const keep = (n: number, ...cells: number[]) =>
+    app.primary.database.transaction(async (query) => {
+      for (const cell of cells) await query({ text: `insert into kept values (${n})`, place: { cell } });
+    });
+  const kept = () => Promise.all(app.cells.map(({ database }) => database.query({ text: 'select n from kept' })));
+  await keep(1, 1);
+  expect(await kept()).toEqual([[{ n: 1 }], []]);
+  await expect(keep(2, 1, 2)).rejects.toThrow(DatabaseUnavailable);
+  expect(await kept()).toEqual([[{ n: 1 }, { n: 2 }], []]);
 });
