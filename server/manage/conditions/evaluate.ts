@@ -57,9 +57,9 @@ export function evaluate(
     if (!row!.locked) return null;
     if (carried !== null) await adoptAlert(query, carried);
     const { spool } = machine;
-    const held = await readReported(query, settings, machine, nowMs);
+    const { held, cut } = await readReported(query, settings, machine, nowMs);
     const active = await readActiveAlerts(query);
-    const ended = await updateAlerts(query, progressOf(active, held, spool, nowMs));
+    const ended = await updateAlerts(query, progressOf(active, held, cut, spool, nowMs));
     const began = begin(active, held, nowMs);
     for (const alert of began) await insertAlert(query, alert);
     if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
@@ -81,6 +81,7 @@ async function createRequests(query: Query, publicUrl: string, nowMs: number): P
 function progressOf(
   active: readonly ActiveAlert[],
   held: readonly Reported[],
+  cut: ReadonlySet<ReportedKind>,
   spool: MachineSpool | null,
   nowMs: number,
 ): AlertProgress[] {
@@ -94,6 +95,7 @@ function progressOf(
       progress.push({ id: alert.id, agentId, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
       continue;
     }
+    if (cut.has(alert.condition)) continue;
     if (isElsewhere(alert, spool) && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
     const { id, value, checked_at: checkedAt } = alert;
     const calmSince = alert.calm_since ?? now;

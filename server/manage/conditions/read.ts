@@ -86,16 +86,14 @@ export function heldReader(
     },
     async () => cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
     async (nowMs) => liveConditions(history, nowMs),
-    (nowMs) => readAgentConditions(parts, whole, nowMs),
+    (nowMs) => readAgentConditions(parts, nowMs),
     (nowMs) => readHeldConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
-    async () =>
-      (await readUndelivered(database)).map(({ count, ...agent }) => ({
-        kind: 'undelivered',
-        subject: agent,
-        value: count,
-      })),
+    async () => {
+      const agents = whole('undelivered', AGENTS_MAX, await readUndelivered(database), ['undelivered']);
+      return agents.map(({ count: value, ...subject }) => ({ kind: 'undelivered', subject, value }));
+    },
     keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, whole, nowMs)),
-    (nowMs) => readOldSecretConditions(database, nowMs),
+    (nowMs) => readOldSecretConditions(database, whole, nowMs),
     keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
     keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
     async (nowMs) => {
@@ -113,10 +111,9 @@ export function heldReader(
   };
 }
 
-const AGENT_KINDS = ['dead_letters', 'paused', 'pending'] as const;
-async function readAgentConditions({ database, settings }: ReaderParts, whole: Whole, nowMs: number): Promise<Held[]> {
+async function readAgentConditions({ database, settings }: ReaderParts, nowMs: number): Promise<Held[]> {
   const threshold = settings.ALERT_PENDING_SECONDS;
-  const agents = whole('agents', AGENTS_MAX, await readActiveAgents(database), AGENT_KINDS);
+  const agents = await readActiveAgents(database);
   const names = new Map(agents.map(({ id, name }) => [id, name]));
   const subjectOf = (id: string) => ({ id, name: names.get(id)! });
   const [dead, waiting] = await Promise.all([

@@ -10,6 +10,7 @@ import {
   readNewDeadLetters,
   readOverdueWebhooks,
   readRefusedRequests,
+  WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { cellSubject, diskSubject, type Held, type TroubledCell, webhookOf } from './describe.ts';
 
@@ -47,13 +48,13 @@ export interface Machine {
 const START_GRACE_MS_MAX = 3_600_000;
 const DEAD_NEW_MS = DEAD_NEW_MINUTES * 60_000;
 
-/** @param nowMs Unix milliseconds. */
+/** `cut`: kinds of which more may hold than was read. @param nowMs Unix milliseconds */
 export async function readReported(
   query: Query,
   { ALERT_PENDING_SECONDS: pendingMax, ALERT_REJECTIONS_PER_MINUTE: rejectionsMax }: AlertSettings,
   { startedMs, spool, cells, disks }: Machine,
   nowMs: number,
-): Promise<Reported[]> {
+): Promise<{ held: Reported[]; cut: ReadonlySet<ReportedKind> }> {
   const database = { query };
   const agents = new Map((await readActiveAgents(database)).map((agent) => [agent.id, agent]));
   const waiting = await readWaiting(database, [...agents.keys()]);
@@ -61,33 +62,42 @@ export async function readReported(
   const refused = await readRefusedRequests(database, nowMs);
   const overdue = await readOverdueWebhooks(database, nowMs);
   const secondsSince = (iso: string) => Math.floor((nowMs - Date.parse(iso)) / 1000);
-  return [
+  const fewest = refused[WEBHOOKS_MAX - 1];
+  const cut = new Set<ReportedKind>([
+    ...(overdue.length < WEBHOOKS_MAX ? [] : (['silent'] as const)),
+    // Each webhook that is left out has fewer rejections than the last one.
+    ...(fewest === undefined || fewest.rejected + fewest.limited + fewest.refused <= rejectionsMax * END_RATIO
+      ? []
+      : (['rejections'] as const)),
+  ]);
+  const held = [
     ...waiting.flatMap(({ agent_id, since, paused }) =>
       paused ? [] : overHalf('pending', agents.get(agent_id)!, secondsSince(since), pendingMax, since),
     ),
     ...dead.flatMap(({ agent_id, count, first_at }) => {
       const agent = agents.get(agent_id);
-      return agent === undefined ? [] : held('dead_letters', agent, count, first_at);
+      return agent === undefined ? [] : reportedOf('dead_letters', agent, count, first_at);
     }),
     ...refused.flatMap((one) => overHalf('rejections', webhookOf(one), one.minute_max, rejectionsMax, one.minute_at!)),
     ...overdue.map((one) => ({
-      ...held('silent', webhookOf(one), secondsSince(one.silent_since), one.silent_since),
+      ...reportedOf('silent', webhookOf(one), secondsSince(one.silent_since), one.silent_since),
       threshold: one.expect_every_seconds,
       begins: nowMs - startedMs >= Math.min(one.expect_every_seconds * 1000, START_GRACE_MS_MAX),
     })),
     ...(spool === null || spool.events === 0
       ? []
-      : [held('spool', spool, spool.events, isoTime(spool.oldestMs ?? nowMs))]),
-    ...lowDisks(disks).map((disk) => held('disk', diskSubject(disk), disk.freeBytes, isoTime(nowMs))),
+      : [reportedOf('spool', spool, spool.events, isoTime(spool.oldestMs ?? nowMs))]),
+    ...lowDisks(disks).map((disk) => reportedOf('disk', diskSubject(disk), disk.freeBytes, isoTime(nowMs))),
     ...cells.map((cell) => {
       const since = isoTime(cell.troubleSinceMs);
-      return held('cell', cellSubject(cell), secondsSince(since), since);
+      return reportedOf('cell', cellSubject(cell), secondsSince(since), since);
     }),
   ];
+  return { held, cut };
 }
 
 /** A condition without a threshold: an alert begins at any value. */
-function held(kind: ReportedKind, { id, name }: Reported['subject'], value: number, since: string): Reported {
+function reportedOf(kind: ReportedKind, { id, name }: Reported['subject'], value: number, since: string): Reported {
   return { kind, subject: { id, name }, value, threshold: null, since, begins: true };
 }
 
@@ -100,5 +110,5 @@ function overHalf(
   since: string,
 ): Reported[] {
   if (value <= threshold * END_RATIO) return [];
-  return [{ ...held(kind, subject, value, since), threshold, begins: value > threshold }];
+  return [{ ...reportedOf(kind, subject, value, since), threshold, begins: value > threshold }];
 }

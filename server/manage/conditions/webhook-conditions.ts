@@ -26,8 +26,9 @@ export function silentCondition(webhook: Silent, nowMs: number): Held {
   return { ...lasting('silent', webhookOf(webhook), since, nowMs), threshold };
 }
 
-export async function readOldSecretConditions(database: Database, nowMs: number): Promise<Held[]> {
-  return (await readUsedOldSecrets(database, nowMs)).map(({ ends_at, rotated_at: since, ...webhook }) => ({
+export async function readOldSecretConditions(database: Database, whole: Whole, nowMs: number): Promise<Held[]> {
+  const used = whole('old secrets', WEBHOOKS_MAX, await readUsedOldSecrets(database, nowMs), ['old_secret']);
+  return used.map(({ ends_at, rotated_at: since, ...webhook }) => ({
     kind: 'old_secret',
     subject: webhookOf(webhook),
     value: -secondsSince(ends_at, nowMs),

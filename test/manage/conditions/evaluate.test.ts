@@ -279,3 +279,21 @@ test('a database that is away is one line in the log, and the evaluation continu
   const [active] = alerts.families() as { values: { labels: { condition: string }; value: number }[] }[];
   expect(active!.values.find(({ labels }) => labels.condition === 'silent')!.value).toBeGreaterThan(0);
 });
+
+test('an alert does not end because a list is cut before its subject', async () => {
+  const id = randomUUID();
+  const active = { text: 'select from alerts where subject_id = $1 and ended_at is null', values: [id] };
+  const isActive = async () => (await fresh.database.query(active)).length > 0;
+  await addWebhook(id, `expect_every_seconds = 1800, last_event_at = '${iso(startMs - 7_300_000)}'`);
+  await machine().alerts.evaluate(startMs);
+  expect(await isActive()).toBe(true);
+  await run(
+    `insert into webhooks (id, name, expect_every_seconds, last_event_at)
+     select gen_random_uuid(), 'flood', 1800, $1 from generate_series(1, 1000)`,
+    [iso(startMs - 8_000_000)],
+  );
+  await machine().alerts.evaluate(startMs);
+  await run('update alerts set calm_since = $2 where subject_id = $1', [id, iso(startMs - 3_600_000)]);
+  await machine().alerts.evaluate(startMs);
+  expect(await isActive()).toBe(true);
+});

@@ -525,4 +525,39 @@ test('a list that is cut at its limit says so', async () => {
     [iso(nowMs - MINUTE_MS)],
   );
   expect(await cut()).toEqual(['rejections', 'limited', 'failing']);
+  await run(
+    `with added as (
+       insert into webhooks (id, name) select gen_random_uuid(), 'rotated' from generate_series(1, 1000) returning id),
+     secrets as (
+       insert into webhook_secrets (webhook_id, slot, sealed, created_at, expires_at)
+       select id, 'current', '\\x'::bytea, $1::timestamptz, null from added
+       union all select id, 'previous', '\\x', $1, $1::timestamptz + interval '150 minutes' from added)
+     insert into history (webhook_id, step, at, accepted, duplicates, rejected, limited, bytes, by_previous)
+     select id, 900, $2, 1, 0, 0, 0, 0, 1 from added`,
+    [iso(nowMs - 2 * HOUR_MS), iso(nowMs)],
+  );
+  expect(await cut()).toEqual(['old_secret', 'rejections', 'limited', 'failing']);
+});
+
+test('of many revoked agents each is found, with its undelivered deliveries', async () => {
+  await run(
+    `with added as (
+       insert into agents (id, name, lookup_id, secret_hash, revoked_at)
+       select gen_random_uuid(), 'gone ' || i, 'y' || lpad(i::text, 11, '0'), sha256(i::text::bytea), now() from generate_series(1, 300) i
+       returning id)
+     insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+     select gen_random_uuid(), gen_random_uuid(), id, gen_random_uuid(), $1, 0 from added, generate_series(1, 2)`,
+    [iso(nowMs)],
+  );
+  const held = (await read()).filter(({ kind, subject }) => kind === 'undelivered' && subject.name.startsWith('gone '));
+  expect([held.length, new Set(held.map(({ value }) => value))]).toEqual([300, new Set([2])]);
+});
+
+test('with ten thousand agents, what is no longer so of one of them is known', async () => {
+  await run(
+    `insert into agents (id, name, lookup_id, secret_hash)
+     select gen_random_uuid(), 'agent ' || i, 'x' || lpad(i::text, 11, '0'), sha256(i::text::bytea) from generate_series(1, 10000) i`,
+  );
+  const { cut } = await heldReader(parts())(nowMs);
+  for (const kind of ['dead_letters', 'paused', 'pending'] as const) expect(cut).not.toContain(kind);
 });

@@ -95,7 +95,7 @@ const ofOneCell: Record<string, string> = {
   'store/queries/events/events.ts newestTogether': 'part of another statement',
   'store/queries/claims/settle.ts settleText': 'part of a settlement',
   'store/queries/events/store-deduped.ts findDeduped': 'the database of a cell',
-  'store/queries/alerts/undelivered.ts undeliveredOf': 'part of other statements',
+  'store/queries/alerts/undelivered.ts undelivered': 'part of other statements',
   'store/queries/alerts/undelivered.ts unfinished': 'part of other statements',
   'store/retention/retention.ts deleteExpiredKeys': 'maintenance of a cell',
   'store/retention/retention.ts delivered': 'maintenance of a cell',

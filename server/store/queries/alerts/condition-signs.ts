@@ -196,7 +196,7 @@ export function readNewDeadLetters(
   });
 }
 
-/** Reads the agents that are neither revoked nor temporary, oldest first. */
+/** Reads the agents that are neither revoked nor temporary, oldest first: each that is among them stays among them. */
 export function readActiveAgents({
   query,
 }: Queries): Promise<{ id: string; name: string; paused_at: string | null }[]> {

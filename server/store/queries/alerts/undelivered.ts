@@ -5,24 +5,23 @@ import { arrayOf } from '../../sql.ts';
 import { ACTED_MAX } from '../deliveries/actions.ts';
 import { userActed } from '../deliveries/history.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '../replays/targets.ts';
+import { AGENTS_MAX } from './condition-signs.ts';
 
 /** Limit on the deliveries that are counted of an agent. */
 const UNDELIVERED_COUNTED_MAX = 100_000;
-const AGENTS_MAX = 100;
 
-/** SQL: the number of unfinished deliveries of an agent, counted up to the limit. @param agentId SQL expression */
-const undeliveredOf = (agentId: string) =>
-  `(select count(*)::int from (
-    select from deliveries where agent_id = ${agentId} and state in ('pending', 'leased') limit ${UNDELIVERED_COUNTED_MAX}) d)`;
+/** SQL: the number of unfinished deliveries of the agent `a`, counted up to the limit. */
+const undelivered = `lateral (
+  select count(*)::int as count
+  from (select from deliveries where agent_id = a.id and state in ('pending', 'leased') limit ${UNDELIVERED_COUNTED_MAX}) d) u`;
 
-/** Reads the revoked agents with unfinished deliveries, those revoked last first. Temporary ones are removed with their deliveries. */
+/** Reads the revoked agents with unfinished deliveries, those revoked last first, at most AGENTS_MAX. Temporary ones are removed with their deliveries. */
 export function readUndelivered({ query }: Queries): Promise<{ id: string; name: string; count: number }[]> {
   return query({
     text: `
-      select a.id, a.name, ${undeliveredOf('a.id')} as count
-      from agents a
-      where a.revoked_at is not null and not a.temporary
-        and exists (select from deliveries where agent_id = a.id and state in ('pending', 'leased'))
+      select a.id, a.name, u.count
+      from agents a, ${undelivered}
+      where a.revoked_at is not null and not a.temporary and u.count > 0
       order by a.revoked_at desc
       limit ${AGENTS_MAX}`,
     place: { each: summedBy(({ id }) => id), lenient: true },
@@ -32,7 +31,7 @@ export function readUndelivered({ query }: Queries): Promise<{ id: string; name:
 /** Counts the unfinished deliveries of those of these agents that are revoked. */
 export async function countUndelivered(query: Query, agentIds: readonly string[]): Promise<Map<string, number>> {
   const rows = await query<{ id: string; count: number }>({
-    text: `select a.id, ${undeliveredOf('a.id')} as count from agents a where a.id = any ($1::uuid[]) and a.revoked_at is not null`,
+    text: `select a.id, u.count from agents a, ${undelivered} where a.id = any ($1::uuid[]) and a.revoked_at is not null`,
     values: [arrayOf(agentIds)],
     place: { each: summedBy(({ id }) => id), lenient: true },
   });
