@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { acquireLock } from '../../server/base/files/lock.ts';
+import { HOUR_MS } from '../../server/base/time/durations.ts';
 import { EmbeddedPostgresError } from '../../server/store/embedded/account.ts';
 import { findBinaries } from '../../server/store/embedded/binaries.ts';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
@@ -87,6 +88,16 @@ describe('the embedded database', () => {
     const pid = await postmasterPid();
     const [group, session] = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]!.split(' ').slice(2, 4);
     expect([group, session]).toEqual([String(pid), String(pid)]);
+  });
+
+  test('is started while the clock is set forward', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const clock = setInterval(() => vi.setSystemTime(Date.now() + HOUR_MS), 1);
+    onTestFinished(() => {
+      clearInterval(clock);
+      vi.useRealTimers();
+    });
+    expect((await joinIt()).started).toBe(true);
   });
 
   test('is joined by later users and stopped by the last one', async () => {

@@ -174,7 +174,10 @@ export class LastSeen {
     this.#database = database;
   }
 
-  /** Reports a request of the agent from this address. The write is not awaited. */
+  /**
+   * Reports a request of the agent from this address. The write is not awaited.
+   * @param nowMs monotonic clock, in milliseconds
+   */
   record(agentId: string, address: string, nowMs: number, byPrevious = false): void {
     const key = byPrevious ? previousOf(agentId) : agentId;
     if (nowMs - (this.#writtenMs.get(key) ?? -Infinity) < LAST_SEEN_EVERY_MS) return;

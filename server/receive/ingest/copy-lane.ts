@@ -1,6 +1,7 @@
 /** A lane that commits events by COPY, on a connection of its own that reconnects with back-off whenever it is lost, until it is closed. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../base/time/backoff.ts';
+import { within } from '../../base/time/every.ts';
 import { CopyConnection } from '../../store/copy/connection.ts';
 import { CopyEncoder, copyEventsSql, type EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
@@ -128,7 +129,7 @@ export class CopyLane implements Lane {
 
   /** Runs a statement once connected. Rejects after IN_DOUBT_MS as well. */
   async #run(sql: string): Promise<string[]> {
-    await Promise.race([this.start(), delay(IN_DOUBT_MS)]);
+    await within(IN_DOUBT_MS, this.start());
     const connection = this.#connection;
     if (connection === null) throw new Error('not connected');
     const timer = setTimeout(() => connection.close(`no response within ${IN_DOUBT_MS} ms`), IN_DOUBT_MS);

@@ -63,7 +63,7 @@ export function checkSocketPath(pgdata: string): void {
 /** Starts the server in its own session and waits until it accepts connections. Throws EmbeddedPostgresError with the end of its log. */
 export async function startServer(server: Server, maxConnections: number): Promise<void> {
   writeSettings(server.settingsPath, maxConnections);
-  const until = Date.now() + START_TIMEOUT_MS;
+  const until = performance.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     await clearStalePids(server);
     const failure = await startOnce(server, until);
@@ -76,7 +76,7 @@ export async function startServer(server: Server, maxConnections: number): Promi
         `The disk of ${server.pgdata} is full, and Postgres does not start`,
         'free some space on it, or use a larger disk; a running Weir then starts it by itself',
       );
-    if (!failure.includes('shared memory block') || Date.now() > until)
+    if (!failure.includes('shared memory block') || performance.now() > until)
       throw new EmbeddedPostgresError(
         `Postgres did not start in ${server.pgdata}; the end of ${server.logPath}:\n${failure}`,
       );
@@ -110,7 +110,7 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
         const { buffer, bytesRead } = await log.read({ buffer: Buffer.alloc(LOG_TAIL_BYTES), position });
         return `${buffer.toString('utf8', 0, bytesRead)}${failure}`;
       }
-      if (Date.now() > until) throw tooSlow(server, state);
+      if (performance.now() > until) throw tooSlow(server, state);
       await delay(pauseMs);
     }
   } finally {
@@ -120,13 +120,13 @@ async function startOnce(server: Server, until: number): Promise<string | null> 
 
 /** Waits while a running server is busy. Resolves with the first other state. Throws EmbeddedPostgresError on timeout. */
 export async function steadyState(server: Server): Promise<Exclude<EmbeddedState, { kind: 'busy' }>> {
-  const until = Date.now() + START_TIMEOUT_MS;
+  const until = performance.now() + START_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     const state = await probeServer(server);
     if (state.kind === 'ready') return state;
     // Without a socket, only the process shows whether the server is starting or stopping, or does not run.
     if (state.kind === 'down' && (await alivePid(server)) === null) return state;
-    if (Date.now() > until) throw tooSlow(server, state);
+    if (performance.now() > until) throw tooSlow(server, state);
     await delay(pauseMs);
   }
 }
@@ -144,9 +144,9 @@ export async function stopServer(server: Server): Promise<void> {
   }
   // The signal that pg_ctl sends. A pg_ctl process would itself be ended by a TERM to all processes of the service.
   process.kill(pid, 'SIGINT');
-  const until = Date.now() + STOP_TIMEOUT_MS;
+  const until = performance.now() + STOP_TIMEOUT_MS;
   for (let pauseMs = POLL_MS; (await alivePid(server)) !== null; pauseMs = longer(pauseMs)) {
-    if (Date.now() > until)
+    if (performance.now() > until)
       throw new EmbeddedPostgresError(
         `Postgres in ${server.pgdata} did not stop within ${STOP_TIMEOUT_MS / 1000} s`,
         `see ${server.logPath}`,

@@ -4,6 +4,7 @@ import { HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { issueOperations } from '../../../server/manage/api/issues/issue-operations.ts';
 import { describeIssue, type Held } from '../../../server/manage/conditions/describe.ts';
 import { GROUPS_MAX, RETURN_MS, recordHeld } from '../../../server/manage/conditions/issues.ts';
+import { Tally } from '../../../server/manage/live/tally.ts';
 import { ISSUES_MAX } from '../../../server/model/issues.ts';
 import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { addOutages, deleteOldIssues, listIssues } from '../../../server/store/queries/alerts/issues.ts';
@@ -362,4 +363,27 @@ test('no update is shared during an outage, and none for longer when the clock i
   vi.setSystemTime(Date.now() - HOUR_MS);
   vi.advanceTimersByTime(15_000);
   await expect.poll(kinds).toEqual([]);
+});
+
+test('a process looks for issues as often after the clock was set back', async () => {
+  const app = await startAgentApp();
+  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
+  onTestFinished(async () => {
+    vi.useRealTimers();
+    await app.stop();
+  });
+  const tally = new Tally(Date.now());
+  tally.take(process.pid, app.app.sample(), Date.now());
+  const second = tally.second(Date.now(), null);
+  const open = async () =>
+    (await app.database.query({ text: `select from issues where kind = 'paused' and resolved_at is null` })).length;
+  await app.database.query({ text: insertAgents(1) });
+  app.app.live(second);
+  await expect.poll(open).toBe(1);
+
+  await app.database.query({ text: `update agents set paused_at = null` });
+  vi.setSystemTime(Date.now() - HOUR_MS);
+  vi.advanceTimersByTime(15_000);
+  app.app.live(second);
+  await expect.poll(open).toBe(0);
 });

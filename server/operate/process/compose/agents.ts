@@ -30,7 +30,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     agents: directory,
     limiter,
     policy: policyOf('AGENT_AUTH', settings),
-    seen: (agentId, address, byPrevious) => lastSeen.record(agentId, address, Date.now(), byPrevious),
+    seen: (agentId, address, byPrevious) => lastSeen.record(agentId, address, performance.now(), byPrevious),
     keys: derivedKeys(keys, 'agent-sessions'),
     previousKey: new PreviousKey(database, keys),
   });

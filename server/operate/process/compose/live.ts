@@ -41,6 +41,7 @@ export function composeLive(
   });
   const countIssues = keptFor(COUNT_VALID_MS, () => countOpenIssues(database, COUNTED_MAX).catch(() => 0));
   let open: number | undefined;
+  /** Monotonic clock, in milliseconds. */
   let issuesDueMs = 0;
   const lag = new LoopLag();
   metrics.gauge('weir_streams', () => streams.size);
@@ -63,7 +64,7 @@ export function composeLive(
       const live = { ...summed, issues: open };
       history.add(live);
       streams.live(live);
-      const nowMs = Date.now();
+      const nowMs = performance.now();
       const isFirst = live.processes.find(({ state }) => state === 'serving')?.pid === process.pid;
       if (isFirst && nowMs >= issuesDueMs) {
         issuesDueMs = nowMs + ISSUES_EVERY_MS;
@@ -71,7 +72,7 @@ export function composeLive(
         void issues.updateIssues().catch(() => {});
       }
       if (streams.size > 0)
-        void countIssues(nowMs).then((count) => {
+        void countIssues(Date.now()).then((count) => {
           open = count;
         });
     },

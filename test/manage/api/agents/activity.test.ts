@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
 import { recordAgentsSeen } from '../../../../server/store/queries/agents/agents.ts';
 import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/counts.ts';
-import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
+import { addAgent, send, signIn, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
@@ -141,6 +142,8 @@ test('agents that are seen during a write share the next one', async () => {
       return app.database.query(statement);
     },
   });
+  // Their sign-ins are recorded in the background.
+  for (const agent of agents) await seen(agent);
   for (const [i, { id }] of agents.entries()) lastSeen.record(id, `2001:db8::${i + 1}`, 0);
   for (const [i, { id }] of agents.entries())
     await until(async () => (await of(id))[0].last_seen_from === `2001:db8::${i + 1}`);
@@ -158,4 +161,16 @@ test('the later of two requests that are recorded at once is kept', async () => 
     await recordAgentsSeen({ query }, new Map([[id, '192.0.2.1']]));
   });
   expect((await of(id))[0].last_seen_from).toBe('192.0.2.2');
+});
+
+test('the last request is written as often after the clock was set back', async () => {
+  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const agent = await addAgent(app);
+  await seen(agent);
+  await app.database.query({ text: 'update agents set last_seen_at = null' });
+  vi.setSystemTime(Date.now() - HOUR_MS);
+  vi.advanceTimersByTime(60_000);
+  await signIn(app, agent.credential);
+  await seen(agent);
 });
