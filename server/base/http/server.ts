@@ -171,7 +171,14 @@ export class HttpServer implements ExchangeHost {
     for (const [path, methods] of methodsOf) {
       if (path.endsWith('*')) continue;
       const parameters = parametersIn(path);
-      this.#app.any(path, (res, req) => this.#serve(wrongMethod(path, methods, refuse), parameters, res, req));
+      const refused = (res: HttpResponse, req: HttpRequest) =>
+        this.#serve(wrongMethod(path, methods, refuse), parameters, res, req);
+      this.#app.any(path, refused);
+      // uWebSockets.js prefers the method to the path: GET /events/replay, which has POST alone, would be GET /events/:id.
+      for (const other of routes) {
+        if (!methods.includes(other.method) && matches(other.path, path))
+          attach[other.method](this.#app, path, refused);
+      }
     }
     const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => refuse(exchange, 'not_found') };
     this.#app.any('/*', (res, req) => this.#serve(notFound, 0, res, req));
@@ -236,6 +243,15 @@ type Handler = (res: HttpResponse, req: HttpRequest) => void;
 
 function parametersIn(path: string): number {
   return path.split(':').length - 1;
+}
+
+/** Whether the path of a route is one of those that the pattern of another one serves, as /events/replay is of /events/:id. */
+function matches(pattern: string, path: string): boolean {
+  const parts = path.split('/');
+  const wanted = pattern.split('/');
+  const fits = (part: string, index: number) =>
+    part === parts[index] || (part.startsWith(':') && !parts[index]!.startsWith(':'));
+  return wanted.length === parts.length && wanted.every(fits);
 }
 
 const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler) => void> = {

@@ -88,6 +88,24 @@ describe('the document', () => {
 
 const receive = (path: string, init: RequestInit) => receiveAnswer(world.app.url + path, init);
 
+test('each path refuses the methods that it lacks, and lists those that it has', async () => {
+  const { paths } = world.api.document as unknown as Described;
+  for (const [path, item] of Object.entries(paths)) {
+    if (path === '/in/{webhook_id}') continue; // A handshake decides.
+    const has = Object.keys(item).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']) {
+      if (has.includes(method)) continue;
+      const url = world.app.url + path.replace(/\{\w+\}/g, NOTHING);
+      const { status, headers } = await fetch(url, { method, headers: { cookie: world.administrator.cookie } });
+      const allowed = headers
+        .get('allow')
+        ?.split(', ')
+        .filter((name) => name !== 'OPTIONS');
+      expect([status, allowed?.toSorted()], `${method} ${path}`).toEqual([405, has.toSorted()]);
+    }
+  }
+});
+
 /** The operation of the document with which each response is compared. */
 function documented(name: string): DocumentedOperation {
   return world.api.operation(name);
