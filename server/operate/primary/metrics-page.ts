@@ -102,7 +102,10 @@ export class MetricsPage {
   #respond(request: IncomingMessage, response: ServerResponse): void {
     const refusal = hostProblem(request);
     if (refusal !== null) return void response.writeHead(refusal, { connection: 'close' }).end();
-    if (request.url !== '/metrics') return void response.writeHead(404).end();
+    // Prometheus adds `params` of a scrape, and collectors names of metrics: they select nothing here.
+    if (request.url?.split('?')[0] !== '/metrics') return void response.writeHead(404).end();
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      return void response.writeHead(405, { allow: 'GET, HEAD' }).end();
     this.render().then(
       (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
       (error: Error) => {

@@ -198,6 +198,17 @@ describe('over HTTP', () => {
   }
 
   test.each([
+    [200, 'HEAD', '/metrics'],
+    [200, 'GET', '/metrics?collect%5B%5D=deliveries'],
+    [405, 'POST', '/metrics'],
+    [404, 'GET', '/'],
+    [404, 'GET', '/metrics/'],
+  ])('answers %i to %s %s', async (status, method, path) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers: { connection: 'close' } });
+    expect([response.status, response.headers.get('allow')]).toEqual([status, status === 405 ? 'GET, HEAD' : null]);
+  });
+
+  test.each([
     [200, ['127.0.0.1:9464']],
     [200, ['localhost']],
     [200, ['LOCALHOST:1']],
