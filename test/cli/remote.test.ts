@@ -157,9 +157,9 @@ test.each([
   });
 });
 
-test('a server that does not answer is a failure with its address', async () => {
+test('a URL where nothing listens is named, with the exit code of no Weir', async () => {
   const result = await remote(['job', 'list', '--url', 'http://127.0.0.1:9', '--token-file', 'token']);
-  expect(result).toMatchObject({ code: 1, err: expect.stringContaining('http://127.0.0.1:9') });
+  expect(result).toMatchObject({ code: 3, err: expect.stringContaining('http://127.0.0.1:9') });
 });
 
 test.each([

@@ -6,7 +6,7 @@ import { AGENT_SESSION_SECONDS } from '../../manage/auth/agent.ts';
 import { commandActor } from '../../store/audit/record.ts';
 import { previousKeyPath, replaceStoredKey } from '../../store/secrets/keys.ts';
 import { type KeyRotation, rotateKeys } from '../../store/secrets/rotate.ts';
-import { type CommandSession, withDatabase } from '../command/session.ts';
+import { type CommandSession, requireInstallation, withDatabase } from '../command/session.ts';
 
 /** `weir keys new|rotate`. */
 export function define(command: Command, io: CommandIo): void {
@@ -24,7 +24,9 @@ export function define(command: Command, io: CommandIo): void {
 }
 
 async function makeNewKey(io: CommandIo, json: boolean): Promise<void> {
-  const { DATA_DIR: directory, SECRETS_KEY: given } = readSettings(io.environment, io.directory);
+  const settings = readSettings(io.environment, io.directory);
+  await requireInstallation(settings);
+  const { DATA_DIR: directory, SECRETS_KEY: given } = settings;
   if (given !== undefined)
     throw new CommandError(
       'SECRETS_KEY is set, so there is no generated key. Set SECRETS_KEY_PREVIOUS to its value and SECRETS_KEY to a new one (openssl rand -base64 32), restart Weir, and run: weir keys rotate',

@@ -24,6 +24,8 @@ export interface RemoteOptions {
 }
 
 const ANSWER_TIMEOUT_MS = 60_000;
+/** Exit code when nothing serves in DATA_DIR, or nothing listens at --url. */
+export const NOTHING_SERVES = 3;
 
 export function withRemoteOptions(command: Command): Command {
   return command
@@ -101,7 +103,11 @@ export function callOver(
       timeoutMs,
       signal,
     });
-    if (answer.kind === 'failed') throw new CommandError(`${client.base} did not answer: ${answer.name}.`);
+    if (answer.kind === 'failed')
+      throw new CommandError(
+        `${client.base} did not answer: ${answer.name}.`,
+        answer.name === 'ECONNREFUSED' ? NOTHING_SERVES : 1,
+      );
     const { status, document } = answer;
     if (status === 204 && method !== 'GET') return null;
     if (status >= 200 && status < 300 && isObject(document)) return document;

@@ -13,10 +13,8 @@ import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
 import { COMMAND_USER_FIELD } from '../../manage/auth/local.ts';
 import { systemName } from '../../store/audit/record.ts';
 import type { Connection, UsesDatabase } from './call.ts';
-import { callOver } from './remote.ts';
+import { callOver, NOTHING_SERVES } from './remote.ts';
 
-/** Exit code when nothing serves. */
-const NOTHING_SERVES = 3;
 /** How long a killed process may leave its socket behind: until the primary notices, and another process serves. */
 const REPLACED_MS = 5_000;
 const RETRY_MS = 50;

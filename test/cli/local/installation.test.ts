@@ -19,6 +19,8 @@ afterEach(() => fresh.drop());
 
 const words = [
   ['keys', 'rotate'],
+  ['keys', 'new'],
+  ['sql', 'select 1'],
   ['event', 'export'],
   ['user', 'add', '--email', 'ada@example.org', '--role', 'administrator'],
   ['cell', 'list'],
