@@ -59,7 +59,7 @@ const details = {
     session_unknown: 'You have no such session: it has ended, or the request came with a token.',
     setup_closed: 'An administrator already exists: sign in.',
     user_unknown: 'No user has this id.',
-    cell_unknown: 'No cell has this number or name.',
+    cell_unknown: 'No cell has this number or name, or it is home, which cannot be changed, drained or removed.',
     webhook_unknown: 'No webhook has this id.',
     agent_unknown: 'No active agent has this id.',
     delivery_unknown: 'No delivery that you may see has this id.',

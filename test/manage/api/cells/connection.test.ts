@@ -103,3 +103,13 @@ test('the server that is shown is the one that is connected to, whatever the use
   });
   await weirWith(app, { SECRETS_KEY: someKey }, 'cell', 'drain', String(body.number));
 });
+
+test.each([
+  ['PATCH', '', { name: 'other' }],
+  ['DELETE', '', {}],
+  ['POST', '/drain', undefined],
+])('home, which is cell 0, refuses %s%s and says why', async (method, more, document) => {
+  const { status, body } = await administrator.api(method, `/api/v1/cells/0${more}`, document);
+  expect([status, body.code]).toEqual([404, 'cell_unknown']);
+  expect(body.detail).toContain('home, which cannot be changed, drained or removed');
+});
