@@ -59,6 +59,9 @@ describe.skipIf(lacking !== '')('with tcp_migrate_req', () => {
       expect(await missing(weir.database, sender.accepted)).toEqual([]);
     }
     expect(weir.events('restart_failed')).toEqual([]);
+    // The totals have what processes answered while they drained.
+    const accepted = senders.reduce((sum, sender) => sum + sender.accepted.size, 0);
+    expect(await weir.metric('weir_events_committed_total')).toBe(accepted);
     if (RESTARTS > 3)
       console.log(
         `${RESTARTS} restarts: ${senders.map((sender) => sender.accepted.size).join(' and ')} requests, 0 failed`,

@@ -70,18 +70,24 @@ export class MetricsPage {
     }
   }
 
+  /** Snapshots of all processes, at one moment: a process that ends while the database is read is not counted twice. */
+  async #processes(): Promise<MetricsSnapshot[]> {
+    const living = await this.#parts.collect();
+    await this.#folding;
+    return [...living, this.#ended];
+  }
+
   /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
-    const [living, figures, ofPrimary] = await Promise.all([
-      this.#parts.collect(),
+    const [processes, figures, ofPrimary] = await Promise.all([
+      this.#processes(),
       this.#parts.readFigures(),
       this.#parts.ownFamilies(),
     ]);
-    await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);
     const own = (Object.keys(counted) as Counted[]).map((name) => metricFamily(name, this.#own[name].samples()));
     const families = [...own, ...databaseFamilies(figures, this.#agents.ids)];
-    const all = [...living, this.#ended, families, ofPrimary];
+    const all = [...processes, families, ofPrimary];
     const named = all.map((snapshot) => this.#agents.label(snapshot));
     return AggregatorRegistry.aggregate(withCells(named as Family[][])).metrics();
   }

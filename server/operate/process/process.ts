@@ -19,6 +19,8 @@ import { type App, startApp } from './app.ts';
 const SHORTAGES_EVERY_MS = 1_000;
 /** Longest wait for the primary with an order. */
 const ORDER_TIMEOUT_MS = 5_000;
+/** Number of what is sent without a question. */
+const UNASKED = -1;
 
 function isDescriptorShortage({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EMFILE' || code === 'ENFILE';
@@ -35,6 +37,12 @@ export function runProcess(): void {
   const send = (message: FromProcess) => {
     if (process.connected) process.send?.(message);
   };
+  /** Resolves when the message is in the pipe, from which the primary reads it before it sees the end of the process. */
+  const sendLast = (message: FromProcess) =>
+    new Promise<void>((resolve) => {
+      if (process.connected) process.send?.(message, undefined, undefined, () => resolve());
+      else resolve();
+    });
   let askers: ((checkup: Checkup) => void)[] = [];
   const askDoctor = () =>
     new Promise<Checkup>((resolve) => {
@@ -128,6 +136,11 @@ export function runProcess(): void {
         return app.leave();
       case 'drain':
         await app.drain();
+        // What was answered since the primary asked counts too.
+        await Promise.all([
+          sendLast({ kind: 'metrics', number: UNASKED, snapshot: app.metrics() }),
+          sendLast({ kind: 'sample', number: UNASKED, sample: app.sample() }),
+        ]);
         return end(0);
     }
   }

@@ -1,4 +1,5 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { AGENT_SERIES_MAX, figureReader, primaryFamilies } from '../../../server/operate/primary/families.ts';
@@ -177,6 +178,27 @@ test('metrics of the primary exist from the start', async () => {
   expect(seriesOf(before, 'weir_database_day_bytes')[0]).toBeLessThan(1_000_000);
   state.maintainedMs = Date.now();
   expect(seriesOf(await page.render(), 'weir_maintenance_timestamp_seconds')[0]).toBeGreaterThan(0);
+});
+
+test('a process that ends while the database is read is counted once', async () => {
+  const snapshot = await app.app.metrics();
+  let endRead = () => {};
+  const read = new Promise<null>((resolve) => {
+    endRead = () => resolve(null);
+  });
+  const page = new MetricsPage({
+    collect: async () => [snapshot],
+    readFigures: () => read,
+    ownFamilies: async () => [],
+    onFailure: (error) => expect.fail(error.message),
+  });
+  const rendered = page.render();
+  await setImmediate();
+  page.keep(snapshot);
+  endRead();
+  const [committed] = seriesOf(await rendered, 'weir_events_committed_total');
+  expect(committed).toBeGreaterThan(0);
+  expect(committed).toBe(await app.metric('weir_events_committed_total'));
 });
 
 describe('over HTTP', () => {
