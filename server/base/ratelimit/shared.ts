@@ -102,8 +102,13 @@ class SharedLimiter implements RateLimiter {
     return this.#knownRefusal(id) ?? this.#count(key, id, policy);
   }
 
+  /** A lost connection counts before the next call fails. */
   health(): 'ok' | 'degraded' {
-    return this.#breaker.isOpen ? 'degraded' : 'ok';
+    return this.#breaker.isOpen || !this.#isConnected ? 'degraded' : 'ok';
+  }
+
+  get #isConnected(): boolean {
+    return this.#store.status === 'ready';
   }
 
   async close(): Promise<void> {
@@ -120,9 +125,10 @@ class SharedLimiter implements RateLimiter {
     return { allowed: true, remaining: policy.max, resetSeconds: 1 };
   }
 
+  /** Without a connection there is none: the call fails, opens the breaker, and lets refused clients through as well. */
   #knownRefusal(id: string): Decision | undefined {
     const untilMs = this.#refusedUntilMs.get(id);
-    if (untilMs === undefined) return undefined;
+    if (untilMs === undefined || !this.#isConnected) return undefined;
     const leftMs = untilMs - this.#now();
     if (leftMs > 0) return { allowed: false, remaining: 0, resetSeconds: Math.ceil(leftMs / 1000) };
     this.#refusedUntilMs.delete(id);
@@ -179,7 +185,7 @@ class SharedLimiter implements RateLimiter {
 
   /** Rejects immediately if not connected: in cluster mode, ioredis would queue the call until it has a connection. */
   async #ask(storeKey: string, max: number, windowMs: number, wanted: number): Promise<[number, number, number]> {
-    if (this.#store.status !== 'ready') throw new Error('not connected');
+    if (!this.#isConnected) throw new Error('not connected');
     return this.#store.weirTake(storeKey, max, windowMs, wanted);
   }
 }

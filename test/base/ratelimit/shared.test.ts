@@ -210,10 +210,13 @@ describe('an unavailable store', () => {
     const server = await redis();
     const { shared, setClock } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
+    expect(allowed(await takes(shared, 'refused', 6))).toBe(5);
     await server.stop();
-    const waiting = takes(shared, 'a', 100);
+    // Before any call.
+    await until(() => shared.health() === 'degraded');
+    const waiting = Promise.all([takes(shared, 'a', 100), takes(shared, 'refused', 10)]);
     setClock(() => BUDGET_MS);
-    expect(allowed(await waiting)).toBe(100);
+    expect((await waiting).map(allowed)).toEqual([100, 10]);
     await until(() => shared.health() === 'degraded');
     await redis({ port: server.port });
     await until(() => shared.health() === 'ok');
