@@ -74,7 +74,7 @@ test('with --json a refusal is a problem document on standard error', async () =
     expect([result.code, result.out]).toEqual([1, '']);
     expect(JSON.parse(result.err)).toMatchObject({ status: 404, code: 'job_unknown', type: 'about:blank' });
   }
-  const usage = await at('audit', 'list', '--from', 'yesterday', '--json');
+  const usage = await at('event', 'list', '--source', 'nowhere', '--json');
   expect([usage.code, JSON.parse(usage.err).code]).toEqual([2, 'invalid_request']);
 });
 
