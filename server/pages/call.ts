@@ -111,7 +111,7 @@ function refused(problem: Problem): Invalid | Problem {
     const [field = '', ...inner] = pointer?.split('/').slice(1) ?? parameter?.split('.') ?? [];
     const member = inner.filter((name) => !/^\d+$/.test(name)).join('.');
     if (member === '') errors[field] ??= detail;
-    else errors[field] = [errors[field], `${member}: ${detail}`].filter(Boolean).join(' ');
+    else errors[field] = [errors[field], `Member ${member}: ${detail}`].filter(Boolean).join(' ');
   }
   if (omitted > 0) errors[''] ??= `${omitted} more problems are not shown.`;
   return { kind: 'invalid', errors };

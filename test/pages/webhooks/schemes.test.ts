@@ -145,7 +145,7 @@ test('a definition is kept through the form, and text that is not a definition i
   expect(await errorOf('{')).toMatch(/^This is not JSON: .+\.$/);
   expect(await errorOf('[]')).toBe('Give an object.');
   expect(await errorOf('{"algorithm":"hmac-sha256","hedaer":"x"}')).toBe(
-    'header: This is required. hedaer: This field is unknown.',
+    'Member header: This is required. Member hedaer: This field is unknown.',
   );
   expect((await open('/webhooks/new?scheme=custom')).text).toContain('href="/docs/senders#signature-schemes"');
   expect((await open('/webhooks/new', fields)).status).toBe(200);
