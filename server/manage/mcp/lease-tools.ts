@@ -71,7 +71,12 @@ const waitForEvents = tool({
       .default(WAIT_SECONDS)
       .describe('how long to wait if there is no event, 0 to 30 seconds'),
     lease_seconds: leaseSeconds.describe('how long the events are yours, 5 to 3600 seconds; extend_lease prolongs it'),
-    webhook_ids: z.array(z.guid()).min(1).max(100).optional().describe('only events of these webhooks; absent: of all'),
+    webhook_ids: z
+      .array(z.guid())
+      .min(1)
+      .max(100)
+      .optional()
+      .describe('only events of these webhooks, by the webhook_id of earlier events; absent: of all'),
     as_text: asText,
   }),
   output: z.object({

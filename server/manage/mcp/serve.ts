@@ -155,11 +155,13 @@ type CallParams = { name: string; arguments?: unknown };
 
 async function callTool({ name, arguments: given = {} }: CallParams, request: McpRequest, { mcpReq }: ServerContext) {
   const tool = tools.find((candidate) => candidate.name === name);
-  if (tool === undefined || !isFor(tool, request.requester))
+  if (tool === undefined || !isFor(tool, request.requester)) {
+    const names = tools.filter((one) => isListedFor(one, request.requester)).map((one) => one.name);
     throw new ProtocolError(
       ProtocolErrorCode.InvalidParams,
-      `There is no tool ${JSON.stringify(name.slice(0, NAME_CHARACTERS_SHOWN))} for this bearer token.`,
+      `There is no tool ${JSON.stringify(name.slice(0, NAME_CHARACTERS_SHOWN))} for this bearer token; call one of: ${names.join(', ')}.`,
     );
+  }
   const input = check(tool.input, given);
   if ('issues' in input) return toolError(invalidBody(input), request.exchange);
   const progress = reportProgress(tool.waitSeconds?.(input.data), mcpReq);
