@@ -1,6 +1,7 @@
 /** Claims of agents whose subscriptions have filters. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { readCandidates } from '../../../server/store/queries/claims/candidates.ts';
 import {
   addAgent,
   agentsOf,
@@ -14,6 +15,7 @@ import {
   type TestAgent,
 } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
+import { orderOf } from '../../helpers/claims.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -242,6 +244,16 @@ test('webhooks take turns, with and without a filter, and webhook_ids limits wha
   expect(new Set(turns.slice(0, 3)).size).toBe(3);
   await until(async () => (await agent.claim()).length === 0 && (await statesOf(agent)).pending === undefined);
   expect(await statesOf(agent)).toEqual({ leased: 9, filtered: 18 });
+});
+
+test('claims with and without an order, of few and of many webhooks, judge over one connection', async () => {
+  await app.database.transaction(async (query) => {
+    for (const isOrdered of [false, true])
+      for (const hasManyWebhooks of [false, true]) {
+        const order = orderOf(randomUUID(), { isOrdered, hasManyWebhooks });
+        expect(await readCandidates({ ...app.database, query }, order, 16, 1_000)).toEqual([]);
+      }
+  });
 });
 
 test('max_leased holds with a filter', async () => {

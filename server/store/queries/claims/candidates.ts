@@ -41,9 +41,9 @@ export function readCandidates(
 ): Promise<Candidate[]> {
   const given = new Placeholders();
   const terms = { agentId: given.of(order.agentId, 'uuid'), max: given.of(max, 'bigint'), only: '' };
-  const next = peekInRound(given, order, terms, `, ${unjudged('deliveries')} as is_unjudged`);
+  const next = peekInRound(given, order, terms, `, ${unjudged('d')} as is_unjudged`);
   return query<Candidate>({
-    name: 'filter-candidates',
+    name: `filter-candidates${order.hasManyWebhooks ? '-of-many' : ''}${order.isOrdered ? '-in-order' : ''}`,
     plan: 'keyed',
     text: `
       with judged_by as (

@@ -8,7 +8,6 @@
  * Events of one batch become claimable at the same moment. The index returns those stored first, and their ids increase from line to
  * line, so a single consumer gets the lines in order.
  */
-import { randomUUID } from 'node:crypto';
 import type { Database, Query } from '../../connect/pool.ts';
 import { DatabaseUnavailable } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
@@ -32,8 +31,7 @@ export interface ClaimResult {
 
 /**
  * Claims the next deliveries. A delivery whose last lease expired becomes a dead letter in the same statement: one that finds only such
- * deliveries is repeated, to look behind them. So is one of an agent of many webhooks that finds nothing, from another webhook on:
- * another claim may have locked all that it looked at.
+ * deliveries is repeated, to look behind them.
  * @param acks receipts of deliveries in this cell, which the first statement acknowledges. Only for an agent with neither `max_leased`
  * nor filters, whose claim is one statement
  * @param ids deliveries that filters have let through: no others are leased. Null: any
@@ -44,25 +42,21 @@ export async function claimDeliveries(
   { acks = [], ids = null }: { acks?: readonly Receipt[]; ids?: readonly string[] | null } = {},
 ): Promise<ClaimResult> {
   const result: ClaimResult = { claimed: [], settled: nothingSettled, expired: 0, dead: 0, complete: true };
-  let next: ClaimOrder | null = order;
-  for (let receipts = acks; next !== null; receipts = []) {
+  for (let receipts = acks; ; receipts = []) {
     try {
-      const { rows, acknowledged } = await leaseWithRoom(database, next, receipts, ids);
+      const { rows, acknowledged } = await leaseWithRoom(database, order, receipts, ids);
       if (receipts.length > 0) result.settled = await settledByAck(database, order.agentId, receipts, acknowledged);
       const leased = rows.filter(({ state }) => state === 'leased');
       result.expired += rows.filter(({ expired }) => expired).length;
       result.dead += rows.length - leased.length;
       result.claimed = await withEvents(database.query, order, leased);
-      if (result.claimed.length > 0) break;
-      const looksFurther: boolean = next === order && order.hasManyWebhooks && ids === null;
-      if (rows.length === 0) next = looksFurther ? { ...order, afterWebhookId: randomUUID() } : null;
+      if (result.claimed.length > 0 || rows.length === 0) return result;
     } catch (error) {
       const isSettled = result.settled !== nothingSettled;
       if (!isSettled || !(error instanceof DatabaseUnavailable)) throw error;
       return { ...result, complete: false };
     }
   }
-  return result;
 }
 
 function leaseWithRoom(
