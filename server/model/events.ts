@@ -103,10 +103,10 @@ export const eventDeliveriesSchema = z.object({
   filtered: z.int().describe('deliveries that the filter of a subscription excluded'),
 });
 
-/** Limit on the dead letters that are counted. */
+/** Limit on the dead letters that are grouped, and on the pending deliveries that are counted for an agent. */
 export const COUNTED_MAX = 10_000;
-/** Limit on the pending and leased deliveries that are counted. */
-export const WAITING_COUNTED_MAX = 100_000;
+/** Limit on the deliveries that wait, and on the dead letters, that are counted. */
+export const DELIVERIES_COUNTED_MAX = 100_000;
 
 export const deliveryCountsSchema = z.object({
   pending: z.int().describe('deliveries that wait for their agent; filters may drop some when it claims'),
@@ -115,7 +115,7 @@ export const deliveryCountsSchema = z.object({
   exact: z
     .boolean()
     .describe(
-      `false: more than ${WAITING_COUNTED_MAX} are waiting or more than ${COUNTED_MAX} dead, and the numbers are estimated from a sample of the table`,
+      `false: more than ${DELIVERIES_COUNTED_MAX} are waiting, or more than ${DELIVERIES_COUNTED_MAX} dead, and the numbers are estimated from a sample of the table`,
     ),
 });
 

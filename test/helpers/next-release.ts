@@ -9,7 +9,8 @@ import { type Installation, installWeir } from './installation.ts';
 
 const MIGRATIONS = 'server/store/migrations';
 
-const { version } = migrationFiles().at(-1)!;
+const files = migrationFiles();
+const { version } = files.at(-1)!;
 
 export const nextMigration = `${String(version + 1).padStart(4, '0')}_next_release.sql`;
 
@@ -46,6 +47,6 @@ export async function recordEarlierVersions(database: Database): Promise<void> {
   await database.query({
     text: `
       insert into schema_migrations (version, name, compatible_from)
-      select n, 'earlier', nullif(n - 1, 0) from generate_series(1, ${version - 1}) n`,
+      select n, 'earlier', nullif(n - 1, 0) from generate_series(1, ${files[0]!.version - 1}) n`,
   });
 }

@@ -91,7 +91,7 @@ export const metricTable = {
   weir_deliveries_leased: gauge('deliveries under lease, by agent, of the whole database'),
   weir_deliveries_dead: gauge('dead letters, by agent, of the whole database'),
   weir_deliveries_exact: gauge(
-    '1: the numbers of deliveries are counted; 0: more than 100,000 are waiting or more than 10,000 dead, and the numbers are estimated from a sample',
+    '1: the numbers of deliveries are counted; 0: more than 100,000 are waiting, or more than 100,000 dead, and the numbers are estimated from a sample',
   ),
   weir_deliveries_settled_total: counter(
     'deliveries settled, by outcome (acknowledged, retried, dead, filtered) and agent (the first 100; all others are other)',

@@ -144,7 +144,7 @@ export async function readDeadGroups(
   if (agentIds.length === 0) return [];
   const limit = max + 1;
   if (agentIds.length > LOOKED_UP_MAX) {
-    const all = await groupDead(database, `${dead} limit ${limit}`, []);
+    const all = await groupDead(database, `${dead} order by received_at desc, id desc limit ${limit}`, []);
     const meant = new Set(agentIds);
     if (all.reduce((sum, { count }) => sum + count, 0) < limit)
       return all.filter(({ agent_id }) => meant.has(agent_id));

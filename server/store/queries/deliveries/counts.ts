@@ -3,7 +3,7 @@
  * for 100,000; an index gains nothing (51 ms). Counts that are kept would make fan-out, claims and acks wait for each other's commits.
  */
 import type { z } from 'zod';
-import { COUNTED_MAX, type deliveryCountsSchema, WAITING_COUNTED_MAX } from '../../../model/events.ts';
+import { DELIVERIES_COUNTED_MAX, type deliveryCountsSchema } from '../../../model/events.ts';
 import { concatenated, summed } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { readWaiting } from '../agents/activity.ts';
@@ -21,7 +21,7 @@ interface Scope {
 }
 
 /** Deliveries to count at most: pending and leased ones, and dead letters. */
-const limits = { waiting: WAITING_COUNTED_MAX as number, dead: COUNTED_MAX as number };
+const limits = { waiting: DELIVERIES_COUNTED_MAX as number, dead: DELIVERIES_COUNTED_MAX as number };
 
 /** SQL: in a scope. @param agentId placeholder; its value null: of all agents */
 const inScope = (agentId: string, webhookId: string) =>
@@ -188,12 +188,13 @@ export function readDeliveryDepths(database: Database, max = limits): Promise<De
 }
 
 function countByAgent(query: Query, max: typeof limits): Promise<SampledDeliveries[]> {
-  const rows = (states: string, most: number) =>
-    `(select agent_id, state from deliveries where state in (${states}) limit ${most + 1})`;
+  const waiting = `select agent_id, state from deliveries where state in ('pending', 'leased') limit ${max.waiting + 1}`;
+  // In the order of their index, which has all that is asked for.
+  const dead = `select agent_id, 'dead' from deliveries where state = 'dead' order by received_at desc, id desc limit ${max.dead + 1}`;
   return query<SampledDeliveries>({
     text: `
       select agent_id as "agentId", state, count(*)::int as deliveries
-      from (${rows("'pending', 'leased'", max.waiting)} union all ${rows("'dead'", max.dead)}) d
+      from ((${waiting}) union all (${dead})) d
       group by agent_id, state`,
     place: { each: concatenated, lenient: true },
   });
