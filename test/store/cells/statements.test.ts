@@ -74,6 +74,8 @@ const ofOneCell: Record<string, string> = {
   'store/commit-probe.ts probeCommit': 'the database of a cell',
   'store/retention/drop-partitions.ts removeDay': 'maintenance of a cell',
   'store/queries/agents/activity.ts waiting': 'part of statements with a place',
+  'store/queries/alerts/condition-signs.ts dead': 'part of statements with a place',
+  'store/queries/deliveries/deliveries.ts firstOfAgent': 'part of a statement with a place',
   'store/queries/claims/room.ts due': 'part of statements with a place',
   'store/queries/claims/held.ts isFirst': 'part of statements with a place',
   'store/queries/claims/held.ts holdsAnother': 'part of a settlement',
