@@ -3,11 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../server/base/time/durations.ts';
-import {
-  readOverdueWebhooks,
-  readRefusedRequests,
-  readSilentWebhooks,
-} from '../../server/store/queries/alerts/condition-signs.ts';
+import { readRefusedRequests } from '../../server/store/queries/alerts/condition-signs.ts';
+import { readOverdueWebhooks, readSilentWebhooks } from '../../server/store/queries/alerts/silent-webhooks.ts';
 import { addHistory, readWebhookHistory } from '../../server/store/queries/webhooks/history.ts';
 import { readSecretUses, replaceSecret } from '../../server/store/queries/webhooks/secrets.ts';
 import {

@@ -20,11 +20,10 @@ import {
   AGENTS_MAX,
   readActiveAgents,
   readDeadGroups,
-  readOverdueWebhooks,
-  readSilentWebhooks,
   WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
+import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readLongestHeld } from '../../store/queries/claims/held.ts';
 import type { History } from '../live/counters.ts';

@@ -8,10 +8,10 @@ import { readWaiting } from '../../store/queries/agents/activity.ts';
 import {
   readActiveAgents,
   readNewDeadLetters,
-  readOverdueWebhooks,
   readRefusedRequests,
   WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
+import { readOverdueWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { cellSubject, diskSubject, type Held, type TroubledCell, webhookOf } from './describe.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;

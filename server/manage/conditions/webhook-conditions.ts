@@ -9,10 +9,10 @@ import {
   type RejectionGroup,
   readRefusedRequests,
   readRejectionGroups,
-  type readSilentWebhooks,
   readUsedOldSecrets,
   WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
+import type { readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { type Held, lasting, PART_CHARACTERS_MAX, secondsSince, webhookOf } from './describe.ts';
 
 /** Notes whether a list was cut at its limit, and returns it. */
