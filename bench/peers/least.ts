@@ -16,7 +16,7 @@ import type { Keyring } from '../../server/model/signatures/check.ts';
 import { HeaderLines } from '../../server/model/signatures/stored-headers.ts';
 import { CopyLane } from '../../server/receive/ingest/copy-lane.ts';
 import { randomSource, storedText } from '../../server/receive/ingest/store.ts';
-import { type Verdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
+import { type SignatureVerdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
 import type { EventRow } from '../../server/store/copy/rows.ts';
 import { isoTime, uuidBytes, uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { hmacWorkerFile } from '../lib/paths.ts';
@@ -80,7 +80,7 @@ class Request {
     verifyNext();
   }
 
-  takeVerdict({ kind }: Verdict): void {
+  takeVerdict({ kind }: SignatureVerdict): void {
     if (kind !== 'verified') throw new Error(`the signature is ${kind}`);
     verified.push(this);
   }

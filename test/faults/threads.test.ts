@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Verifier } from '../../server/receive/ingest/verify.ts';
-import type { Verdict } from '../../server/receive/ingest/verify-thread.ts';
+import type { SignatureVerdict } from '../../server/receive/ingest/verify-thread.ts';
 import { signatureOf } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -58,7 +58,9 @@ function verify(text: string, { signed = text } = {}) {
   const digest = Buffer.from(signatureOf(secret.toString(), signed).slice('sha256='.length), 'hex');
   const presented = { digests: [digest], prefix: '', suffix: '' };
   const keyring = { algorithm: 'hmac-sha256', keys: [secret] } as const;
-  return new Promise<Verdict>((takeVerdict) => verifier.verify({ body, presented, others: [], keyring, takeVerdict }));
+  return new Promise<SignatureVerdict>((takeVerdict) =>
+    verifier.verify({ body, presented, others: [], keyring, takeVerdict }),
+  );
 }
 
 const faults = [

@@ -14,7 +14,7 @@ import type { CellList } from '../../store/cells/cells-database.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Directory } from '../../store/directory.ts';
 import { uuidv7Time } from '../../store/ids.ts';
-import { type Agent, isValidFor } from '../../store/queries/agents/agents.ts';
+import { type ActiveAgent, isValidFor } from '../../store/queries/agents/active-agents.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import { receiptText } from '../../store/queries/claims/receipts.ts';
 import { settleDeliveries } from '../../store/queries/claims/settle.ts';
@@ -43,7 +43,7 @@ type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnsw
 const CLAIM_BYTES_MAX = 16_777_216;
 
 interface ClaimParts extends RoundParts {
-  agents: Directory<Agent>;
+  agents: Directory<ActiveAgent>;
   cells: Pick<CellList, 'all' | 'known'>;
   waiting: WaitingClaims;
   settlements: ReturnType<typeof createSettle>;
@@ -58,14 +58,14 @@ interface ClaimParts extends RoundParts {
 export function createClaim(parts: ClaimParts) {
   const { database, agents, cells, waiting, settlements, attemptsMax, spans } = parts;
   const oneAtATime = queues();
-  return async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
+  return async function claim(exchange: Exchange, agent: ActiveAgent, request: ClaimRequest): Promise<ClaimOutcome> {
     const { max, leaseSeconds, webhookIds, ack, nack } = request;
     const untilMs = performance.now() + request.waitSeconds * 1000;
     /** When the last round began, Unix milliseconds; only for spans. */
     let startMs = 0;
     const { address } = exchange.client;
     const order = { max, leaseSeconds, webhookIds, address, bytesMax: CLAIM_BYTES_MAX, attemptsMax };
-    const round = (current: Agent, acks = knownReceipts([])): Round | Promise<Round> => {
+    const round = (current: ActiveAgent, acks = knownReceipts([])): Round | Promise<Round> => {
       if (current.paused) return nothingClaimed;
       // The credential may have been rotated during the wait, with an overlap.
       const isValid = isValidFor(current, agent.previousGeneration ?? agent.generation, Date.now());
@@ -117,7 +117,7 @@ export function createClaim(parts: ClaimParts) {
 }
 
 /** Whether a claim of the agent in one cell is one statement. */
-function isOneStatement({ maxLeased, filtered, paused }: Agent): boolean {
+function isOneStatement({ maxLeased, filtered, paused }: ActiveAgent): boolean {
   return maxLeased === null && !filtered && !paused;
 }
 

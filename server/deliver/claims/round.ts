@@ -8,7 +8,7 @@
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 import { type ClaimResult, claimDeliveries } from '../../store/queries/claims/claim.ts';
 import { setHeldAside } from '../../store/queries/claims/held.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claims/order.ts';
@@ -45,7 +45,7 @@ export const nothingClaimed: Round = { claimed: [], settled: nothingSettled, com
  */
 export async function claimRound(
   parts: RoundParts,
-  agent: Agent,
+  agent: ActiveAgent,
   order: RoundOrder,
   acks: readonly Receipt[],
 ): Promise<Round> {
@@ -73,7 +73,7 @@ export async function claimRound(
 /** Leases what can be claimed now in a cell, from the agent's marks on, and moves them. */
 async function claimInCell(
   parts: RoundParts,
-  { id: agentId, maxLeased, filtered, ordered, onlyWebhookId, hasManyWebhooks }: Agent,
+  { id: agentId, maxLeased, filtered, ordered, onlyWebhookId, hasManyWebhooks }: ActiveAgent,
   wanted: RoundOrder,
   { number: cell }: { number: number },
   acks: readonly Receipt[],

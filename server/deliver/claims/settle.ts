@@ -1,7 +1,7 @@
 /** Acknowledges, retries or extends leases, by receipt, many per request. */
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 import { parseReceipt, type Receipt } from '../../store/queries/claims/receipts.ts';
 import {
   type Acknowledged,
@@ -32,7 +32,7 @@ interface SettleParts {
 /** Creates the functions that settle deliveries of an agent. They return the receipts as the agent sent them. */
 export function createSettle({ database, metrics, freed, onAcknowledged, attemptsMax }: SettleParts) {
   /** Reports what was settled. @param isAttempt false: the deliveries were not attempted */
-  function answer(agent: Agent, receipts: readonly string[], settled: Settled, isAttempt = true): ReceiptsAnswer {
+  function answer(agent: ActiveAgent, receipts: readonly string[], settled: Settled, isAttempt = true): ReceiptsAnswer {
     const { changed, frees, acknowledged } = settled;
     if (frees || (agent.maxLeased !== null && changed.some((state) => state !== 'leased'))) freed(agent.id);
     if (isAttempt)
@@ -42,7 +42,11 @@ export function createSettle({ database, metrics, freed, onAcknowledged, attempt
     return receiptsAnswer(receipts, settled);
   }
 
-  async function settle(agent: Agent, receipts: readonly string[], settlement: LeaseChange): Promise<ReceiptsAnswer> {
+  async function settle(
+    agent: ActiveAgent,
+    receipts: readonly string[],
+    settlement: LeaseChange,
+  ): Promise<ReceiptsAnswer> {
     const known = knownReceipts(receipts);
     const kind = { isLimited: agent.maxLeased !== null, isOrdered: agent.ordered };
     const settled =
@@ -50,14 +54,14 @@ export function createSettle({ database, metrics, freed, onAcknowledged, attempt
     return answer(agent, receipts, settled, settlement.kind !== 'release');
   }
 
-  function refuse(agent: Agent, receipts: readonly string[], refusal: Refusal): Promise<ReceiptsAnswer> {
+  function refuse(agent: ActiveAgent, receipts: readonly string[], refusal: Refusal): Promise<ReceiptsAnswer> {
     const { release, delay_seconds: delaySeconds = null, reason = null } = refusal;
     return settle(agent, receipts, release ? { kind: 'release' } : { kind: 'nack', delaySeconds, reason, attemptsMax });
   }
 
   /** Equal refusals share a statement. Returns null when there is nothing to settle. */
   async function settleAll(
-    agent: Agent,
+    agent: ActiveAgent,
     { ack, nack }: { ack: readonly string[]; nack: readonly (Refusal & { receipt: string })[] },
   ): Promise<ReceiptsAnswer | null> {
     if (ack.length + nack.length === 0) return null;

@@ -5,7 +5,7 @@
  * A claim joins before its first round, so that what is committed during a round ends the wait that follows.
  */
 import type { Database } from '../../store/connect/pool.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 import { readSubscribers } from '../../store/queries/agents/subscriptions.ts';
 import { agentsWithWork } from '../../store/queries/claims/room.ts';
 import type { ClaimMarks } from './marks.ts';
@@ -65,7 +65,7 @@ export class WaitingClaims {
     return this.#size;
   }
 
-  join({ id, maxLeased, paused }: Pick<Agent, 'id' | 'maxLeased' | 'paused'>): WaitingClaim {
+  join({ id, maxLeased, paused }: Pick<ActiveAgent, 'id' | 'maxLeased' | 'paused'>): WaitingClaim {
     const claims = this.#agents.get(id) ?? { isLimited: false, wakes: new Set() };
     claims.isLimited ||= maxLeased !== null || paused;
     this.#agents.set(id, claims);

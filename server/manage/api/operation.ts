@@ -8,7 +8,7 @@ import type { ProblemCode } from '../../model/errors.ts';
 import { allows } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/record.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
 
 /** Schema of the body of each success status; null: no body, or bytes. Members that the schema does not name are not sent. */
@@ -80,7 +80,7 @@ export interface ApiRequest<Who, Query, Input> {
   readonly exchange: Exchange;
 }
 
-export type Who = Person | Reader | Agent | null;
+export type Who = Person | Reader | ActiveAgent | null;
 
 interface OperationFacts {
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
@@ -136,7 +136,7 @@ export const operation = operationFor<Person>();
 export const readerOperation = operationFor<Reader>();
 
 /** An operation for agents alone. */
-export const agentOperation = operationFor<Agent>();
+export const agentOperation = operationFor<ActiveAgent>();
 
 /** An operation for anyone, signed in or not. Changes requested by pages of other sites are refused. */
 export const openOperation = operationFor<null>();

@@ -4,7 +4,7 @@
  */
 import type { Method } from '../../base/http/route.ts';
 import type { Role } from '../../model/users.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
 import type { Operation } from './operation.ts';
 
@@ -282,7 +282,7 @@ type WhoOf<Access> = Access extends 'anyone' | 'agent credential'
   : Access extends 'viewer or agent'
     ? Reader
     : Access extends 'agent'
-      ? Agent
+      ? ActiveAgent
       : Person;
 /** One operation for each row of operationRoutes, for those whom the row admits. */
 export type OperationTable = { [Row in OperationRow as Row[2]]: Operation<WhoOf<Row[3]>> };

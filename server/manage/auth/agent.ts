@@ -11,7 +11,12 @@ import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import type { Directory } from '../../store/directory.ts';
-import { type Agent, findAgentByLookupId, isValidFor, recordAgentsSeen } from '../../store/queries/agents/agents.ts';
+import {
+  type ActiveAgent,
+  findAgentByLookupId,
+  isValidFor,
+  recordAgentsSeen,
+} from '../../store/queries/agents/active-agents.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../store/secrets/keys.ts';
 import { type ReadClaim, readSession, signSession } from './agent-session.ts';
 import type { AgentReader } from './person.ts';
@@ -21,7 +26,7 @@ export const AGENT_SESSION_SECONDS = 900;
 
 interface AgentAuthParts {
   database: Database;
-  agents: Directory<Agent>;
+  agents: Directory<ActiveAgent>;
   limiter: RateLimiter;
   policy: Policy;
   /** Called with each authenticated agent, its client address, and whether the previous credential was used. */
@@ -63,7 +68,7 @@ export class AgentAuth {
   }
 
   /** Returns a session token valid for AGENT_SESSION_SECONDS from `nowMs`. */
-  session(agent: Agent, nowMs: number): string {
+  session(agent: ActiveAgent, nowMs: number): string {
     const { id, generation, previousGeneration } = agent;
     return signSession(
       { agentId: id, generation: previousGeneration ?? generation, expiresAtMs: nowMs + AGENT_SESSION_SECONDS * 1000 },

@@ -2,7 +2,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Role } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/record.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 
 export interface Person {
   id: string;
@@ -59,7 +59,7 @@ export function visitorActor(exchange: Exchange): Actor {
 
 /** The reader on a mixed route: a user or, without one, an agent, which sees only its own deliveries and data. */
 export type Reader = { kind: 'user'; person: Person } | AgentReader;
-export type AgentReader = { kind: 'agent'; agent: Agent };
+export type AgentReader = { kind: 'agent'; agent: ActiveAgent };
 
 /** The agent to whose own data the result is restricted; null: no restriction. */
 export function agentIdOf(reader: Reader): string | null {

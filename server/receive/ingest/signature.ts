@@ -9,7 +9,7 @@ import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
 import { urlCandidates } from '../../model/signatures/urls.ts';
 import type { Verifier } from './verify.ts';
-import type { Verdict, VerifyTask } from './verify-thread.ts';
+import type { SignatureVerdict, VerifyTask } from './verify-thread.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
 export type SignatureOutcome =
@@ -103,7 +103,7 @@ class PendingCheck implements VerifyTask {
     return this.#request.signed;
   }
 
-  takeVerdict(verdict: Verdict): void {
+  takeVerdict(verdict: SignatureVerdict): void {
     if (verdict.kind === 'mismatch' && this.others === noTexts && this.#triesOtherUrls()) return;
     this.#request.signatureChecked(this.conclude(verdict));
   }
@@ -123,7 +123,7 @@ class PendingCheck implements VerifyTask {
     return true;
   }
 
-  conclude(verdict: Verdict): SignatureOutcome {
+  conclude(verdict: SignatureVerdict): SignatureOutcome {
     const { webhook, json } = this.#request;
     // The unreadable secret may have made this signature, and a sender treats 403 as final.
     if (verdict.kind !== 'verified')
@@ -144,7 +144,7 @@ function isUnreadable({ unreadableUntilMs }: Webhook, nowMs: number): boolean {
 }
 
 /** A token is compared here: its hash costs 1 us, a message to a thread more. */
-function tokenVerdict(keyring: Keyring, { digests }: PresentedSignatures): Verdict {
+function tokenVerdict(keyring: Keyring, { digests }: PresentedSignatures): SignatureVerdict {
   const keyIndex = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
   return keyIndex < 0 ? { kind: 'mismatch' } : { kind: 'verified', keyIndex };
 }

@@ -6,7 +6,7 @@ import { algorithms, type Keyring, REQUEST_NUMBERS } from '../../model/signature
 import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
 
 /** `keyIndex`: index of the key in the keyring. */
-export type Verdict = { kind: 'verified'; keyIndex: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
+export type SignatureVerdict = { kind: 'verified'; keyIndex: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
 
 /** A body to verify with every key (current first) against every presented signature. */
 export interface VerifyTask {
@@ -18,7 +18,7 @@ export interface VerifyTask {
   /** The same object for all requests of a webhook, so that a batch of one webhook holds it once. */
   readonly keyring: Keyring;
   /** Called once, in a later turn. Must not throw. */
-  takeVerdict(verdict: Verdict): void;
+  takeVerdict(verdict: SignatureVerdict): void;
 }
 
 /** Requests that are verified together. */
@@ -77,14 +77,14 @@ export class VerifyThread {
 }
 
 /** @param answer the thread's byte for a request. */
-export function verdictOf(answer: number): Verdict {
+export function verdictOf(answer: number): SignatureVerdict {
   if (answer === 0) return mismatch;
   return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyIndex: answer - 1 };
 }
 
-export const unavailable: Verdict = { kind: 'unavailable' };
-const mismatch: Verdict = { kind: 'mismatch' };
-const verifiedByCurrent: Verdict = { kind: 'verified', keyIndex: 0 };
+export const noVerdict: SignatureVerdict = { kind: 'unavailable' };
+const mismatch: SignatureVerdict = { kind: 'mismatch' };
+const verifiedByCurrent: SignatureVerdict = { kind: 'verified', keyIndex: 0 };
 
 /** Keys are copied into one array: with a Buffer, the message copies the pool of 8 KB that it is a part of, for each webhook of the batch. */
 function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {

@@ -1,14 +1,7 @@
 /** Step `verify`: collects the bodies of one event-loop turn and has a thread verify them as one task. */
 import type { MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import {
-  type Batch,
-  type FailedBatch,
-  unavailable,
-  type VerifyTask,
-  VerifyThread,
-  verdictOf,
-} from './verify-thread.ts';
+import { type Batch, type FailedBatch, noVerdict, type VerifyTask, VerifyThread, verdictOf } from './verify-thread.ts';
 
 /** Requests in one task. A longer queue is distributed over the threads. */
 const BATCH_ITEMS_MAX = 256;
@@ -142,7 +135,7 @@ export class Verifier {
     const isLast = ++failed.failures >= BATCH_FAILURES_MAX;
     const rest = isLast ? this.#retries.filter((retry) => retry.failed === failed) : [];
     if (isLast) this.#retries = this.#retries.filter((retry) => retry.failed !== failed);
-    for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.takeVerdict(unavailable);
+    for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.takeVerdict(noVerdict);
   }
 
   /** After a stall of the event loop, timers run before the verdicts that have arrived are read: they are read first (setImmediate). */

@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Keyring } from '../../../server/model/signatures/check.ts';
 import { Verifier } from '../../../server/receive/ingest/verify.ts';
-import type { Verdict } from '../../../server/receive/ingest/verify-thread.ts';
+import type { SignatureVerdict } from '../../../server/receive/ingest/verify-thread.ts';
 
 let directory: string;
 let verifier: Verifier;
@@ -42,7 +42,9 @@ function verify(keyring: Keyring, signedBy: Uint8Array) {
   const body = new Uint8Array(new SharedArrayBuffer(2)).fill(120);
   const digest = createHmac(keyring.algorithm.slice('hmac-'.length), signedBy).update(body).digest();
   const presented = { digests: [digest], prefix: '', suffix: '' };
-  return new Promise<Verdict>((takeVerdict) => verifier.verify({ body, presented, others: [], keyring, takeVerdict }));
+  return new Promise<SignatureVerdict>((takeVerdict) =>
+    verifier.verify({ body, presented, others: [], keyring, takeVerdict }),
+  );
 }
 
 test('each request is verified with the keys of its own webhook', async () => {

@@ -6,7 +6,7 @@ import { idOf, nameOf } from '../../../model/fields.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Database, Queries, Query } from '../../../store/connect/pool.ts';
-import { type Agent, readAgents } from '../../../store/queries/agents/agents.ts';
+import { type ActiveAgent, readAgents } from '../../../store/queries/agents/active-agents.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
 import { type EventRecord, findEvent } from '../../../store/queries/events/events.ts';
 import {
@@ -71,7 +71,7 @@ function noRecipients(judged: JudgedEvent | null): Problem {
 export async function activeAgents(
   database: Queries,
   given: readonly string[] | null,
-): Promise<Result<Agent[] | null>> {
+): Promise<Result<ActiveAgent[] | null>> {
   if (given === null) return { kind: 'done', value: null };
   const agents = await readAgents(database, given, given.length);
   const unknown = given.filter((id) => !agents.some((agent) => agent.id === id));
@@ -90,14 +90,14 @@ interface JudgedEvent {
   undecided: string[];
   excluded: Recipient[];
   /** Those of the named agents that are not subscribed. */
-  unsubscribed: Agent[];
+  unsubscribed: ActiveAgent[];
 }
 
 /** Judges an event by the subscriptions and filters of these agents; null: of all. */
 export async function judgeRecipients(
   { database, judge }: { database: Database; judge: FilterJudge },
   event: EventRecord & { body: Buffer },
-  named: readonly Agent[] | null,
+  named: readonly ActiveAgent[] | null,
 ): Promise<JudgedEvent> {
   const { webhook_id: webhookId, headers, content_type: contentType, event_type: eventType, bytes, body } = event;
   const recipients = await readRecipients(database.query, [webhookId], named?.map(({ id }) => id) ?? null);

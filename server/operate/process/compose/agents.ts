@@ -11,7 +11,7 @@ import { eventOperations } from '../../../manage/api/events/event-operations.ts'
 import { filterOperations } from '../../../manage/api/filters/filter-operations.ts';
 import { AgentAuth, LastSeen } from '../../../manage/auth/agent.ts';
 import { Directory } from '../../../store/directory.ts';
-import { type Agent, readAgents } from '../../../store/queries/agents/agents.ts';
+import { type ActiveAgent, readAgents } from '../../../store/queries/agents/active-agents.ts';
 import { addFilterFailures, type FilterFailures } from '../../../store/queries/agents/filters.ts';
 import { addAgentHistory } from '../../../store/queries/agents/history.ts';
 import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
@@ -23,7 +23,7 @@ import { AgentCounts, type LatencyCounts } from '../counts.ts';
 export function composeAgents(base: Base, filterWorkerFile: string, latency: LatencyCounts) {
   const { settings, keys, metrics, database, cells, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);
-  const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
+  const directory = new Directory<ActiveAgent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
   const lastSeen = new LastSeen(database);
   const auth = new AgentAuth({
     database,

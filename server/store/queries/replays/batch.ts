@@ -5,7 +5,7 @@ import type { Query } from '../../connect/pool.ts';
 import { expected } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { Placeholders } from '../../sql.ts';
-import { readAgents } from '../agents/agents.ts';
+import { readAgents } from '../agents/active-agents.ts';
 import { deliveryCondition, type EventFilter, eventConditions, where } from '../events/conditions.ts';
 import { deliverAgain } from './events.ts';
 

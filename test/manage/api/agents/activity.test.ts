@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
-import { recordAgentsSeen } from '../../../../server/store/queries/agents/agents.ts';
+import { recordAgentsSeen } from '../../../../server/store/queries/agents/active-agents.ts';
 import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/counts.ts';
 import { addAgent, send, signIn, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import { addPerson } from '../../../helpers/people.ts';
