@@ -1,5 +1,5 @@
 /**
- * Operations that stop traffic or cannot be undone. A page carries one out only after a person has confirmed it (pages/call.ts), a command asks on a
+ * Operations that stop traffic or cannot be undone. A page carries one out only after a person has confirmed it (pages/page.ts), a command asks on a
  * terminal (cli/manage/call.ts), and the tools of AI agents say that they are destructive.
  */
 

@@ -1,6 +1,6 @@
 /** Recent activity of webhooks, agents and events by id, for up to one page of their lists. What cannot be read is omitted. */
 import type { Problem } from '../base/http/problem.ts';
-import type { Call, Invalid } from './call.ts';
+import type { Call, Invalid } from './page.ts';
 
 type Ids = readonly string[];
 

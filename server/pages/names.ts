@@ -3,7 +3,7 @@
 import { recordOf } from '../base/http/record.ts';
 import { nameText, recordId } from '../model/fields.ts';
 import type { Named, NamedTable } from '../store/queries/names.ts';
-import type { Call, Called, Invalid } from './call.ts';
+import type { Call, Called, Invalid } from './page.ts';
 import { plural, shortId } from './show.ts';
 
 const words = { webhooks: 'webhook', agents: 'agent' } as const;

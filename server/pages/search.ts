@@ -5,9 +5,8 @@ import { recordId } from '../model/fields.ts';
 import { PartialReads } from '../store/cells/cells-database.ts';
 import type { Database } from '../store/connect/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/events/lists.ts';
-import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
-import { itemsOf, type Page, redirect, view } from './page.ts';
+import { type Call, itemsOf, type Page, redirect, view } from './page.ts';
 
 const SOUGHT_CHARACTERS_MAX = 200;
 /** Results of each kind. More are found in the list of that kind, which has the same filter. */

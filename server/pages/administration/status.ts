@@ -6,10 +6,9 @@ import type { statusSchema } from '../../manage/api/status/status-operations.ts'
 import { HISTORY_SECONDS, type History, type Second } from '../../manage/live/counters.ts';
 import type { AlertTest } from '../../model/alerts.ts';
 import { conditionTable } from '../../model/conditions.ts';
-import type { Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
 import { ownPage } from '../overview/issues.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import { asProblem, type Call, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { bytes, plural } from '../show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */

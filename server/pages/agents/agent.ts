@@ -2,12 +2,11 @@
 
 import { allows } from '../../model/users.ts';
 import { agentActivity, webhookHistory } from '../activity.ts';
-import type { BodyOf, Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
 import { agentLamp, flowOf, readIssues, receivingLamps } from '../flow/flow.ts';
 import { agentState } from '../flow/state.ts';
 import { choicesOf, namesOf } from '../names.ts';
-import { emptyPage, itemsOf, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import { type BodyOf, type Call, emptyPage, itemsOf, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { agentSamples } from '../samples/samples.ts';
 
 const DELIVERIES_SHOWN = 10;

@@ -4,8 +4,7 @@
  */
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { Outage } from '../../model/issues.ts';
-import type { Call } from '../call.ts';
-import { partOf } from '../page.ts';
+import { type Call, partOf } from '../page.ts';
 import { address, count, utc } from '../show.ts';
 import { chart } from './chart.ts';
 

@@ -5,11 +5,10 @@ import { needsOneAgent } from '../../model/events.ts';
 import { readableBody } from '../../model/signatures/gzip.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
-import type { Call } from '../call.ts';
 import { showBody } from '../events/body/view.ts';
 import { field, filtersOf, jsonOf, list } from '../forms/form.ts';
 import { choicesOf, listBy, namesOf } from '../names.ts';
-import { action, asProblem, listOf, type Page, type PageRequest, redirect, view } from '../page.ts';
+import { action, asProblem, type Call, listOf, type Page, type PageRequest, redirect, view } from '../page.ts';
 import { address } from '../show.ts';
 
 const filterNames = ['state', 'held', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;

@@ -7,10 +7,9 @@ import { QUARTER_SECONDS, quarterOf } from '../../model/history.ts';
 import type { Issue } from '../../model/issues.ts';
 import type { Role } from '../../model/users.ts';
 import type { agentActivity, webhookHistory } from '../activity.ts';
-import type { Call } from '../call.ts';
 import { answers, answerWords } from '../charts/traffic.ts';
 import { ownPage } from '../overview/issues.ts';
-import { partOf } from '../page.ts';
+import { type Call, partOf } from '../page.ts';
 import { count, plural, span } from '../show.ts';
 import { agentState, type Tone } from './state.ts';
 

@@ -5,8 +5,7 @@
 import type { Problem } from '../../base/http/problem.ts';
 import { etagOf } from '../../manage/api/operation.ts';
 import { type ProblemCode, problems } from '../../model/errors.ts';
-import type { CallArguments, Called, Invalid } from '../call.ts';
-import type { FormFeedback } from '../page.ts';
+import type { CallArguments, Called, FormFeedback, Invalid } from '../page.ts';
 import { plural, utc } from '../show.ts';
 
 export function field(form: URLSearchParams, name: string): string {

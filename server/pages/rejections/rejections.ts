@@ -2,12 +2,12 @@
 import { reasonTitle, rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
 import { retriesText } from '../../model/signatures/retries.ts';
-import type { BodyOf } from '../call.ts';
 import { field, filtersOf, formErrors, noErrors, optional } from '../forms/form.ts';
 import { choicesOf, listBy } from '../names.ts';
 import {
   action,
   asProblem,
+  type BodyOf,
   type FormFeedback,
   formView,
   itemsOf,

@@ -6,12 +6,21 @@ import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
 import { answersOf } from '../../model/webhook-answers.ts';
 import { agentActivity, eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
-import type { BodyOf, Call } from '../call.ts';
 import { readChanges, readOutagesSince, sumOf, trafficOf } from '../charts/traffic.ts';
 import { agentLamp, flowOf, noAgentLamp, readIssues, receivingLamps } from '../flow/flow.ts';
 import { filtersOf, formErrors } from '../forms/form.ts';
 import { namesOf } from '../names.ts';
-import { action, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import {
+  action,
+  type BodyOf,
+  type Call,
+  itemsOf,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  partOf,
+  view,
+} from '../page.ts';
 import { tryItOf, webhookSamples } from '../samples/samples.ts';
 import { shortId, span } from '../show.ts';
 import { senderOf } from './senders.ts';

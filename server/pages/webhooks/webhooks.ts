@@ -6,7 +6,6 @@ import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../../model/webhooks.ts';
 import { webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
-import type { Invalid } from '../call.ts';
 import { stripOf } from '../charts/strip.ts';
 import { answerWords, errorShare, readOutagesSince } from '../charts/traffic.ts';
 import { inputOf, shownParts } from '../forms/fields.ts';
@@ -16,6 +15,7 @@ import {
   action,
   type FormFeedback,
   formView,
+  type Invalid,
   listOf,
   type Page,
   type PageReply,
