@@ -25,13 +25,13 @@ export function advice(finding: string, fix: string): Finding {
 }
 
 /** Weir, or a part of it, does not work before the fix. */
-export function problem(finding: string, fix: string): Finding {
+export function broken(finding: string, fix: string): Finding {
   return { state: 'problem', finding, fix };
 }
 
 /** @param otherwise the fix for a fault that states none. */
-export function problemOf({ finding, fix }: Fault, otherwise: string): Finding {
-  return problem(finding, fix ?? otherwise);
+export function brokenBy({ finding, fix }: Fault, otherwise: string): Finding {
+  return broken(finding, fix ?? otherwise);
 }
 
 /** Null: it does not apply here. A finding may have a name other than that of its row. */

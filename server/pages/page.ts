@@ -142,9 +142,6 @@ export type Called<Name extends OperationName = OperationName> =
   | Invalid
   | Problem;
 
-/** The body of an operation that is done. */
-export type BodyOf<Name extends OperationName> = Success<Operations[Name]['answers']>['body'];
-
 export interface CallArguments {
   id?: string;
   innerId?: string;

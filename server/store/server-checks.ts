@@ -1,5 +1,5 @@
 /** Checks of a Postgres server: version, encoding, sessions, whether it accepts writes, and whether a commit survives a power failure. */
-import { advice, type Finding, ok, problem } from '../model/check.ts';
+import { advice, broken, type Finding, ok } from '../model/check.ts';
 import { OperatorError } from '../model/fault.ts';
 import type { DatabasePool, Queries, Query } from './connect/pool.ts';
 import { WAL_POOL_MB } from './embedded/settings.ts';
@@ -48,12 +48,12 @@ export async function checkFit(
   { encoding }: ServerFacts,
 ): Promise<Finding | null> {
   if (!ENCODINGS.has(encoding))
-    return problem(
+    return broken(
       `the encoding of the database is ${encoding}, which cannot hold every event`,
       `create another one: create database weir owner weir encoding 'UTF8' template template0`,
     );
   if (!(await sharesSessions(database))) return null;
-  return problem(
+  return broken(
     'a pooler lets several connections share one session of Postgres, and Weir needs one for each connection',
     'set pool_mode = session for this database in PgBouncer, or connect to Postgres without it',
   );
@@ -89,11 +89,11 @@ function sharesSessions({ query, listening }: Pick<DatabasePool, 'query' | 'list
 /** Null: it accepts writes. */
 export function checkWritable({ standby, read_only, may_create }: ServerFacts): Finding | null {
   if (standby)
-    return problem('the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server');
+    return broken('the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server');
   if (read_only === 'on')
-    return problem('default_transaction_read_only is on', 'alter role … reset default_transaction_read_only');
+    return broken('default_transaction_read_only is on', 'alter role … reset default_transaction_read_only');
   if (may_create) return null;
-  return problem(
+  return broken(
     'the database user cannot create tables, and Weir creates partitions every day',
     'grant usage, create on schema public to the user, or make it the owner of the database',
   );
@@ -104,7 +104,7 @@ export function checkDurability(facts: ServerFacts): Finding {
   const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
   const off = settings.filter((setting) => facts[setting] === 'off');
   if (off.length === 0) return ok(`${settings.map((setting) => `${setting} ${facts[setting]}`).join(', ')}`);
-  return problem(
+  return broken(
     `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
     turnOn(off),
   );

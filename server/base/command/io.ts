@@ -138,7 +138,7 @@ export function table(header: readonly string[], rows: readonly (readonly unknow
 }
 
 /** A cell of an item: a member of it, a member with the text that replaces null, or what a function makes of it. */
-export type Cell<Item, Context = undefined> =
+export type TableCell<Item, Context = undefined> =
   | keyof Item
   | readonly [member: keyof Item, whenNull: string]
   | ((item: Item, context: Context) => unknown);
@@ -146,11 +146,11 @@ export type Cell<Item, Context = undefined> =
 /** A table with a row for each item. */
 export function itemsTable<Item, Context = undefined>(
   header: readonly string[],
-  cells: readonly Cell<Item, Context>[],
+  cells: readonly TableCell<Item, Context>[],
   items: readonly Item[],
   context?: Context,
 ): string {
-  const shown = (item: Item, cell: Cell<Item, Context>) => {
+  const shown = (item: Item, cell: TableCell<Item, Context>) => {
     if (typeof cell === 'function') return cell(item, context as Context);
     const [member, whenNull] = (typeof cell === 'object' ? cell : [cell]) as readonly [keyof Item, string?];
     return item[member] ?? whenNull;

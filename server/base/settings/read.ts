@@ -39,7 +39,7 @@ export type Settings = Parsed & {
 };
 
 /** The settings and the input they came from. A process of another build parses the input itself. */
-export interface Configuration extends Gathered {
+export interface LoadedSettings extends Gathered {
   settings: Settings;
   unknown: UnknownSetting[];
 }
@@ -49,11 +49,11 @@ export interface Configuration extends Gathered {
  * unset. Throws one SettingsError that lists all invalid settings.
  */
 export function readSettings(environment: NodeJS.ProcessEnv, directory: string): Settings {
-  return readConfiguration(environment, directory).settings;
+  return loadSettings(environment, directory).settings;
 }
 
 /** Like `readSettings`, but also returns the input. */
-export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
+export function loadSettings(environment: NodeJS.ProcessEnv, directory: string): LoadedSettings {
   const gathered = gather(environment, directory);
   const unknown = unknownSettings(Object.keys(gathered.given.values));
   return { ...gathered, settings: parseSettings(gathered.given), unknown };

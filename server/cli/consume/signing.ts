@@ -1,11 +1,11 @@
 /** How forwarded requests are signed: by the scheme of the webhook that received the event, with a key of the command. */
 import { CommandError, type CommandIo, readGiven } from '../../base/command/io.ts';
 import { type ApiClient, repeater, unexpected } from '../../deliver/client/http.ts';
+import type { BodyOf } from '../../manage/api/operations.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign, signRequest } from '../../model/signatures/sign.ts';
-import type { BodyOf } from '../manage/call.ts';
 
 /** How the requests for the events of one webhook are signed; null: not at all. */
 export type Signing = { definition: SchemeDefinition; key: Buffer } | null;

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine, printText } from '../../base/command/io.ts';
 import { describeUnknown } from '../../base/settings/gather.ts';
-import { readConfiguration } from '../../base/settings/read.ts';
+import { loadSettings } from '../../base/settings/read.ts';
 import { runPrimary } from '../../operate/primary/primary.ts';
 import { takeServiceEnvironment } from '../../operate/primary/systemd.ts';
 
@@ -9,14 +9,14 @@ import { takeServiceEnvironment } from '../../operate/primary/systemd.ts';
 export function define(command: Command, io: CommandIo): void {
   command.option('--check', 'check the settings, then exit').action(async ({ check }: { check?: boolean }) => {
     if (check) {
-      const { unknown } = readConfiguration(io.environment, io.directory);
+      const { unknown } = loadSettings(io.environment, io.directory);
       if (unknown.length > 0)
         printLine(io, `weir: unknown settings, which change nothing: ${unknown.map(describeUnknown).join(', ')}`);
       printText(io, 'The settings are valid.\n');
       return;
     }
     const service = takeServiceEnvironment(io.environment);
-    const configure = () => readConfiguration(io.environment, io.directory);
+    const configure = () => loadSettings(io.environment, io.directory);
     const code = await runPrimary(configure, io.stdout.isTTY === true, service);
     // The reason is in the log.
     if (code !== 0) throw new CommandError('', code);

@@ -2,16 +2,12 @@
 import { createInterface } from 'node:readline';
 import { CommandError, type CommandIo, printMessage } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
-import type { Success } from '../../manage/api/operation.ts';
-import type { Operations } from '../../manage/api/operations.ts';
+import type { BodyOf } from '../../manage/api/operations.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import { agentFields } from '../../model/agents.ts';
 import { confirmationOf } from '../../model/confirmations.ts';
 import type { Table } from '../../model/table.ts';
 import { webhookFields } from '../../model/webhooks.ts';
-
-/** The body of a success; null for 204. */
-export type BodyOf<Name extends OperationName> = Success<Operations[Name]['answers']>['body'];
 
 export interface CallArguments {
   id?: string | undefined;

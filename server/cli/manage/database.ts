@@ -4,14 +4,14 @@
  */
 import type { CommandIo } from '../../base/command/io.ts';
 import { ProblemError, problem, problemDocument } from '../../base/http/problem.ts';
-import { databaseOperations, type Operations } from '../../manage/api/operations.ts';
+import { type BodyOf, databaseOperations, type Operations } from '../../manage/api/operations.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import { Runner } from '../../manage/api/runner.ts';
 import { localAdministrator } from '../../manage/auth/local.ts';
 import { Passwords } from '../../manage/auth/password-hash.ts';
 import { commandActor } from '../../store/audit/record.ts';
 import { type CommandSession, openSession } from '../command/session.ts';
-import { type BodyOf, type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';
+import { type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';
 
 /** Opens the database of this machine. Rejects with OperatorError. */
 export async function openDatabaseConnection(io: CommandIo): Promise<Connection> {

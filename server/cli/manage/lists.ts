@@ -1,10 +1,11 @@
 /** Reads pages of lists, and finds the id of what a command names. */
 import { CommandError } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
+import type { BodyOf } from '../../manage/api/operations.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import type { CellAway } from '../../model/cells.ts';
 import { isUuid } from '../../store/ids.ts';
-import { type BodyOf, type Call, type CallArguments, notFound, ProblemFailure } from './call.ts';
+import { type Call, type CallArguments, notFound, ProblemFailure } from './call.ts';
 
 interface Page {
   items: unknown[];

@@ -3,11 +3,11 @@ import type { Command } from 'commander';
 import { CommandError, type CommandIo, readGiven } from '../../base/command/io.ts';
 import { isSafeUrl } from '../../base/net/loopback.ts';
 import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
+import type { BodyOf } from '../../manage/api/operations.ts';
 import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
 import { parseCredential } from '../../model/credential.ts';
 import { parseAddress } from '../command/arguments.ts';
 import {
-  type BodyOf,
   type CallArguments,
   type Connection,
   type OpenConnection,

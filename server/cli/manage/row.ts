@@ -1,7 +1,6 @@
 /** A management command as a row of a table: its arguments and options, the operation it calls, and what it prints. */
 import { type Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import {
-  type Cell,
   CommandError,
   type CommandIo,
   itemsTable,
@@ -11,6 +10,7 @@ import {
   printLine,
   printMessage,
   printText,
+  type TableCell,
 } from '../../base/command/io.ts';
 import { visibleDocument, visibleLine } from '../../base/telemetry/visible.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
@@ -80,7 +80,7 @@ interface TypedRow<Options, Answer> {
 interface Listing<Item, Options> {
   columns: readonly string[];
   /** Their context: the name of the webhook or agent with an id; the id itself when it was deleted. */
-  cells: readonly Cell<Item, (id: string) => string>[];
+  cells: readonly TableCell<Item, (id: string) => string>[];
   /** The cells name webhooks and agents. */
   names?: true;
   whenEmpty: string | ((options: Options) => string);

@@ -17,6 +17,7 @@ import { historyOperations } from './history/history-operations.ts';
 import type { alertOperations, issueOperations } from './issues/issue-operations.ts';
 import { jobOperations } from './jobs/job-operations.ts';
 import { type openApiOperations, schemeOperations } from './openapi/openapi-operations.ts';
+import type { Success } from './operation.ts';
 import type { rejectionOperations } from './rejections/rejection-operations.ts';
 import type { liveOperations, statusOperations } from './status/status-operations.ts';
 import { tokenOperations } from './tokens/token-operations.ts';
@@ -63,3 +64,6 @@ export type Operations = OtherOperations &
   ReturnType<typeof openApiOperations> &
   ReturnType<typeof signInOperations> &
   ReturnType<typeof accountOperations>;
+
+/** The body of a success of an operation; null for 204. */
+export type BodyOf<Name extends keyof Operations> = Success<Operations[Name]['answers']>['body'];

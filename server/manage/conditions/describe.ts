@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import type { z } from 'zod';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import type { alertSchema } from '../../model/alerts.ts';
-import { type Finding, problem } from '../../model/check.ts';
+import { broken, type Finding } from '../../model/check.ts';
 import { type ConditionKind, conditionOf, counted, inWords, reportOf } from '../../model/conditions.ts';
 import { ISSUE_HOURS, type Issue } from '../../model/issues.ts';
 import type { LowDisk } from '../../model/machines.ts';
@@ -124,7 +124,7 @@ export function unstored({ kind, subject, since, ...facts }: Held, nowMs: number
 /** The condition as a finding of `weir doctor`, whose sentences have no full stop. */
 export function conditionFinding(held: Held): Finding {
   const phrase = (text: string) => `${text[0]!.toLowerCase()}${text.slice(1).replace(/\.$/, '')}`;
-  return problem(phrase(textOf(held)), phrase(held.fix ?? conditionOf(held.kind).fix));
+  return broken(phrase(textOf(held)), phrase(held.fix ?? conditionOf(held.kind).fix));
 }
 
 function textOf({ kind, subject, value = 0, threshold = null, cause = '' }: Held): string {

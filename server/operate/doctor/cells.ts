@@ -2,7 +2,7 @@
 import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
-import { advice, type Finding, ok, problem } from '../../model/check.ts';
+import { advice, broken, type Finding, ok } from '../../model/check.ts';
 import { counted } from '../../model/conditions.ts';
 import { addressOf, type HomeAddress } from '../../store/cells/address.ts';
 import { Cell } from '../../store/cells/cell.ts';
@@ -54,7 +54,7 @@ async function checkCell(cell: Cell, { settings, nowMs }: Circumstances, waiting
   await cell.check();
   if (cell.away !== null)
     return [
-      problem(
+      broken(
         `${cell.away}; events of its webhooks are refused or spooled`,
         cell.address.kind === 'citus'
           ? `start its node (select * from citus_shards names it), or after a restore: ${weirCommand()} cell update ${cell.number} --accept-restored`
@@ -85,7 +85,7 @@ async function checkBudget(database: Database, { WORKERS, DB_POOL_MAX }: Setting
   const allowed = await connectionsAllowed(database);
   const needed = (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS) + OTHER_CONNECTIONS;
   if (allowed >= needed) return null;
-  return problem(
+  return broken(
     `it allows ${allowed} connections, and this machine may open ${needed}`,
     'raise max_connections there, or lower WORKERS or DB_POOL_MAX',
   );
@@ -100,6 +100,6 @@ export async function tryCommit(database: Database, nowMs: number): Promise<Find
     const { code, message } = error as Error & { code?: string };
     if (sqlStateKind(code ?? '') === 'partition_missing') return null;
     const { finding, fix, said } = explainCommitFailure({ sqlState: code ?? null, reason: message });
-    return problem(`Postgres does not commit events: ${finding} (${said})`, fix);
+    return broken(`Postgres does not commit events: ${finding} (${said})`, fix);
   }
 }

@@ -5,7 +5,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import { LockError } from '../../base/files/lock.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { explainRefusedConnection } from '../../manage/conditions/commit-failure.ts';
-import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks } from '../../model/check.ts';
+import { advice, broken, brokenBy, type Check, type CheckTable, ok, runChecks } from '../../model/check.ts';
 import { inGib } from '../../model/conditions.ts';
 import { describeConninfo, withoutSecrets } from '../../store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
@@ -40,7 +40,7 @@ export async function checkDatabase(given: Circumstances, log: (line: string) =>
     return await checkServer(embedded.conninfo, given).finally(() => embedded.leave());
   } catch (error) {
     if (!(error instanceof EmbeddedPostgresError || error instanceof LockError)) throw error;
-    return [{ name, ...problemOf(error, `see ${join(dataDir, 'postgres.log')}`) }];
+    return [{ name, ...brokenBy(error, `see ${join(dataDir, 'postgres.log')}`) }];
   }
 }
 
@@ -53,7 +53,7 @@ async function checkServer(conninfo: string, given: Circumstances): Promise<Chec
     return isCurrent(applied) ? [...checks, ...(await runChecks(schemaChecks, reached))] : checks;
   } catch (error) {
     const { message } = error as Error;
-    const found = problem(
+    const found = broken(
       `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(message, conninfo))}`,
       explainRefusedConnection(message)?.fix ??
         'start it, or check DATABASE_URL or the POSTGRES_* settings (an @, / or : in a password of a URL is written %40, %2F, %3A)',
@@ -85,14 +85,14 @@ export const serverChecks = {
       await checkConnectionBudget(database, settings);
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
-      return problemOf(error, 'raise max_connections');
+      return brokenBy(error, 'raise max_connections');
     }
     const { max, reserved, others } = await readConnections(database);
     const allowed = max - reserved;
     const left = Math.max(allowed - others, 0);
     if (left >= needed)
       return ok(`Weir opens up to ${needed}; the server allows ${allowed}, and other clients use ${others}`);
-    return problem(
+    return broken(
       `other clients use ${others} of the ${allowed} connections that the server allows: ${left} are left, and Weir opens up to ${needed}`,
       `raise max_connections to ${needed + others + reserved} or more, lower WORKERS or DB_POOL_MAX, or close connections of other clients: webhook requests that get no connection are answered 503`,
     );
@@ -113,13 +113,13 @@ export const serverChecks = {
   async autovacuum({ database }) {
     const { off, tables } = await readUnvacuumed(database);
     if (off.length > 0)
-      return problem(
+      return broken(
         `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: dead rows are not removed, and claims keep getting slower`,
         server.turnOn(off),
       );
     if (tables.length === 0) return ok('on, for every table');
     const more = tables.length > NAMED_MAX ? ` and ${tables.length - NAMED_MAX} more` : '';
-    return problem(
+    return broken(
       `off for ${tables.slice(0, NAMED_MAX).join(', ')}${more}: their dead rows are not removed, and queries keep getting slower`,
       `for each table: alter table ${tables[0]} reset (autovacuum_enabled, toast.autovacuum_enabled)`,
     );
@@ -134,12 +134,12 @@ export const serverChecks = {
     const finding = `the clock of this machine is ${(differenceMs / 1000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} that of the database`;
     const fix = 'synchronize both clocks with NTP (chrony or systemd-timesyncd)';
     if (differenceMs <= CLOCK_DIFFERENCE_MAX_MS) return advice(`${finding}; at most one second is expected`, fix);
-    return problem(`${finding}: times of events, leases and sessions are inconsistent`, fix);
+    return broken(`${finding}: times of events, leases and sessions are inconsistent`, fix);
   },
   migrations({ applied }) {
     if (applied.size === 0) return ok('the database is empty; the first start creates the schema');
     const unusable = versionProblem(applied);
-    if (unusable !== null) return problemOf(unusable, 'run another release');
+    if (unusable !== null) return brokenBy(unusable, 'run another release');
     if (isCurrent(applied)) return ok(`the schema is at version ${newestOf(applied)}, which this release can serve`);
     const pending = pendingOf(applied).map(({ name }) => name);
     return advice(`not applied yet: ${pending.join(', ')}`, `${weirCommand()} migrate, or restart Weir`);

@@ -9,7 +9,7 @@ import { withoutByteOrderMark } from '../../base/files/text.ts';
 import { describeUnknown, secretFileNames, unknownSettings } from '../../base/settings/gather.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
-import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks } from '../../model/check.ts';
+import { advice, broken, brokenBy, type Check, type CheckTable, ok, runChecks } from '../../model/check.ts';
 import { SettingsError } from '../../model/fault.ts';
 import { checkDatabase } from './database.ts';
 import { fileChecks, readKey } from './files.ts';
@@ -68,7 +68,7 @@ interface Given {
 export const settingChecks = {
   settings({ settings }) {
     if (!(settings instanceof SettingsError)) return ok('every setting is valid');
-    return settings.faults.map((fault) => problemOf(fault, 'fix it in the environment or in .env'));
+    return settings.faults.map((fault) => brokenBy(fault, 'fix it in the environment or in .env'));
   },
   /** Unknown names, and secrets that other users can read. The check of the settings reports a file that cannot be read. */
   env_file({ directory }) {
@@ -88,7 +88,7 @@ export const settingChecks = {
     const unknown = Object.keys(given).filter((name) => !isKnown(name));
     const found = [];
     if (secrets.length > 0 && (statSync(path).mode & 0o004) !== 0)
-      found.push(problem(`${path} contains ${secrets.join(', ')} and every user can read it`, `chmod 600 ${path}`));
+      found.push(broken(`${path} contains ${secrets.join(', ')} and every user can read it`, `chmod 600 ${path}`));
     if (unknown.length > 0) found.push(advice(`${path} contains unknown settings: ${unknown.join(', ')}`, SPELLING));
     return found.length > 0 ? found : ok(`${path} is readable`);
   },
@@ -137,7 +137,7 @@ export const machineChecks = {
   node({ node, glibc, binaryError }) {
     const here = `Node ${node}, ${glibc === null ? 'no glibc' : `glibc ${glibc}`}`;
     if (binaryError === null) return ok(`${here}: the binary of uWebSockets.js loads`);
-    return problem(
+    return broken(
       `${here}: the binary of uWebSockets.js does not load: ${binaryError}`,
       'use Node 20.19 or newer with glibc 2.27, Node 22.12 or newer, 24 or 25 with glibc 2.38, or the container image; then npm run setup',
     );

@@ -5,7 +5,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
-import { advice, type CheckTable, type Finding, ok, problem, problemOf } from '../../model/check.ts';
+import { advice, broken, brokenBy, type CheckTable, type Finding, ok } from '../../model/check.ts';
 import { counted, inGib } from '../../model/conditions.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { diskPlaces } from '../../model/machines.ts';
@@ -29,7 +29,7 @@ export const fileChecks = {
       const user = await findServingUser(settings);
       if (user !== null || process.getuid?.() !== 0) return ok(`Weir serves as the user ${servingUserName(user)}`);
     } catch (error) {
-      return problemOf(error as OperatorError, 'start Weir as another user');
+      return brokenBy(error as OperatorError, 'start Weir as another user');
     }
     return advice(
       'SERVE_AS_ROOT is true: a fault in a process that serves senders is a fault of root',
@@ -42,7 +42,7 @@ export const fileChecks = {
     const existing = await nearestDirectory(directory);
     try {
       if (!(await stat(existing)).isDirectory())
-        return problem(`DATA_DIR ${existing} is not a directory`, 'move that file away, or set another DATA_DIR');
+        return broken(`DATA_DIR ${existing} is not a directory`, 'move that file away, or set another DATA_DIR');
       await access(existing, constants.R_OK | constants.W_OK | constants.X_OK);
       if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
         const owner = await stat(join(directory, 'postgres')).catch(() => null);
@@ -50,8 +50,8 @@ export const fileChecks = {
         await checkWalkable(existing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
       }
     } catch (error) {
-      if (error instanceof EmbeddedPostgresError) return problemOf(error, 'set another DATA_DIR');
-      return problem(
+      if (error instanceof EmbeddedPostgresError) return brokenBy(error, 'set another DATA_DIR');
+      return broken(
         `DATA_DIR ${directory} is not writable: ${(error as NodeJS.ErrnoException).code}`,
         `make the user that Weir runs as the owner of ${existing}, or set another DATA_DIR`,
       );
@@ -65,7 +65,7 @@ export const fileChecks = {
     if (found === null || !found.isDirectory() || (found.mode & 0o777 & ~allowed) === 0) return null;
     const mode = (found.mode & 0o777).toString(8).padStart(4, '0');
     const fix = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
-    if ((found.mode & 0o022) !== 0) return problem(`other users can replace files in ${directory} (mode ${mode})`, fix);
+    if ((found.mode & 0o022) !== 0) return broken(`other users can replace files in ${directory} (mode ${mode})`, fix);
     return advice(`other users can read ${directory} and hold its locks (mode ${mode})`, fix);
   },
   disk: async ({ settings }) => checkDisks(await nearestDirectory(settings.DATA_DIR), settings),
@@ -90,16 +90,16 @@ export async function readKey(settings: Settings): Promise<{ found: Finding; key
   try {
     const keys = loadSecretsKeys(settings);
     if ((file.mode & 0o077) === 0) return { found: ok(`${path} holds the key; back it up with the database`), keys };
-    return { found: problem(`users other than its owner can access ${path}`, `chmod 600 ${path}`), keys };
+    return { found: broken(`users other than its owner can access ${path}`, `chmod 600 ${path}`), keys };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return { found: problemOf(error, 'restore it from a backup'), keys: null };
+    return { found: brokenBy(error, 'restore it from a backup'), keys: null };
   }
 }
 
 const PROBLEM_BYTES = 2 ** 29;
 
-export interface Disk {
+export interface FileSystem {
   /** Device number of the file system. */
   device: number;
   freeBytes: number;
@@ -113,7 +113,7 @@ export interface Disk {
 export async function checkDisks(
   existing: string,
   { database }: Pick<Settings, 'database'>,
-  read: (path: string) => Promise<Disk | null> = readDisk,
+  read: (path: string) => Promise<FileSystem | null> = readDisk,
 ) {
   const embedded = database.kind === 'embedded';
   const pgdata = join(existing, 'postgres');
@@ -132,11 +132,11 @@ function judgeDisk(path: string, freeBytes: number, embedded: boolean) {
     ? 'when the disk is full, every webhook request is answered 503'
     : 'when the disk is full, keys and logs are lost';
   const fix = `free some space, or use a larger disk: ${consequence}`;
-  if (freeBytes < PROBLEM_BYTES) return problem(finding, fix);
+  if (freeBytes < PROBLEM_BYTES) return broken(finding, fix);
   return freeBytes < diskPlaces[embedded ? 'postgres' : 'data'] ? advice(finding, fix) : ok(finding);
 }
 
-async function readDisk(path: string): Promise<Disk | null> {
+async function readDisk(path: string): Promise<FileSystem | null> {
   try {
     const [{ dev }, { bavail, bsize }] = await Promise.all([stat(path), statfs(path)]);
     return { device: dev, freeBytes: bavail * bsize };
@@ -174,7 +174,7 @@ async function checkSpool({ settings, nowMs }: Context) {
       if (folder !== own) found.push(...judgeOther(folder, await read(folder).catch(() => null)));
     return found;
   } catch (error) {
-    return problem(
+    return broken(
       `the spool ${own ?? directory} cannot be written and flushed: ${(error as Error).message}`,
       isFull(error)
         ? `free space on the disk of ${directory}, or enlarge it: while it is full and Postgres is away, webhook requests are answered 503`
@@ -189,7 +189,7 @@ const inMib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 async function checkRoom(directory: string, bytesMax: number) {
   const { bavail, bsize, type } = await statfs(directory);
   if (type === TMPFS_MAGIC)
-    return problem(
+    return broken(
       `INGEST_SPOOL_DIR ${directory} is in memory (tmpfs): a power cut loses events that were answered 202`,
       'set it to a directory on a disk',
     );

@@ -10,7 +10,7 @@ import { probePort } from '../../base/settings/port.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { discover, reasonOf } from '../../manage/auth/oidc/provider.ts';
 import { redirectUri } from '../../manage/auth/oidc/sign-in.ts';
-import { advice, type CheckTable, ok, problem, problemOf } from '../../model/check.ts';
+import { advice, broken, brokenBy, type CheckTable, ok } from '../../model/check.ts';
 import { OperatorError } from '../../model/fault.ts';
 
 export type Addresses = Pick<
@@ -25,14 +25,14 @@ export const originChecks = {
     const found = [];
     if (api !== pages && !allowed.includes(pages))
       found.push(
-        problem(
+        broken(
           `pages at ${pages} call the API at ${api}, but CORS_ORIGINS does not allow ${pages}: browsers will block the calls`,
           `add ${pages} to CORS_ORIGINS, or give FRONTEND_PUBLIC_API_URL and PUBLIC_URL the same origin`,
         ),
       );
     if (pages.startsWith('https:') && api.startsWith('http:'))
       found.push(
-        problem(
+        broken(
           `pages at ${pages} cannot call ${api}: browsers block http requests from https pages`,
           'give FRONTEND_PUBLIC_API_URL an https origin',
         ),
@@ -58,7 +58,7 @@ export const originChecks = {
   proxies({ settings: { TRUSTED_PROXIES: proxies, PUBLIC_URL: pages } }) {
     const allAddresses = proxies.filter((network) => network.endsWith('/0'));
     if (allAddresses.length > 0)
-      return problem(
+      return broken(
         `TRUSTED_PROXIES contains ${allAddresses.join(', ')}: any client can claim any address and evade its rate limit`,
         'list only the addresses of your proxies',
       );
@@ -84,12 +84,12 @@ export const providerChecks = {
       });
       const { code_challenge_methods_supported: methods } = config.serverMetadata();
       if (methods !== undefined && !methods.includes('S256'))
-        return problem(`${issuer} does not offer PKCE with S256`, 'turn it on for this client at the provider');
+        return broken(`${issuer} does not offer PKCE with S256`, 'turn it on for this client at the provider');
       return ok(`${issuer} answers; the redirect URI to register there is ${redirectUri(settings.PUBLIC_URL)}`);
     } catch (error) {
       // The discovery URL (OpenID Connect Discovery 1.0, section 4.1).
       const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-      return problem(
+      return broken(
         `${issuer} is not usable: ${reasonOf(error)}`,
         `open ${address} from this machine: its issuer must equal OIDC_ISSUER exactly`,
       );
@@ -101,7 +101,7 @@ export const providerChecks = {
 export const portChecks = {
   async port({ settings: { HOST, PORT, METRICS_PORT, FRONTEND_PUBLIC_API_URL: url } }) {
     if (PORT === METRICS_PORT)
-      return problem(`PORT and METRICS_PORT are both ${PORT}`, 'set METRICS_PORT to another port');
+      return broken(`PORT and METRICS_PORT are both ${PORT}`, 'set METRICS_PORT to another port');
     const { isOurs, found } = await tryPort('PORT', HOST, PORT, '/healthz', ALIVE);
     return isOurs ? [found, { name: REACH, ...(await tryUrl(url)) }] : found;
   },
@@ -125,7 +125,7 @@ async function tryPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: num
     const url = `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`;
     if (await answersWith(ours, url)) return { isOurs: true, found: ok(`${port} on ${host} is used by Weir itself`) };
     if (!(error instanceof OperatorError)) throw error;
-    return { isOurs: false, found: problemOf(error, `set ${setting}`) };
+    return { isOurs: false, found: brokenBy(error, `set ${setting}`) };
   }
 }
 
@@ -167,7 +167,7 @@ export const rateLimitChecks = {
       return worst ?? ok(`all processes share the counters of the store at ${addressesOf(urls)}`);
     } catch (error) {
       if (!(error instanceof SharedStoreError)) throw error;
-      return problemOf(error, 'start it, or correct RATE_LIMIT_SHARED_URL');
+      return brokenBy(error, 'start it, or correct RATE_LIMIT_SHARED_URL');
     }
   },
 } satisfies CheckTable<{ settings: Settings }>;
@@ -211,7 +211,7 @@ function judgeMemory({ usedBytes, maxBytes, policy }: StoreMemory) {
     );
   if (!isLow) return null;
   if (policy === 'noeviction')
-    return problem(
+    return broken(
       `${memory}, and its policy is noeviction: when it is full, it refuses counters, and requests pass without a limit`,
       `raise maxmemory, and set ${SET_POLICY}`,
     );

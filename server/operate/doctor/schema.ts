@@ -5,7 +5,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { conditionFinding } from '../../manage/conditions/describe.ts';
 import { filterConditions, readRetentionConditions } from '../../manage/conditions/read.ts';
-import { advice, type CheckTable, ok, problem } from '../../model/check.ts';
+import { advice, broken, type CheckTable, ok } from '../../model/check.ts';
 import { PARTITIONS_AHEAD_MIN } from '../../model/conditions.ts';
 import { verifyRecentAudit } from '../../store/audit/verify.ts';
 import type { DatabasePool } from '../../store/connect/pool.ts';
@@ -65,7 +65,7 @@ export const schemaChecks = {
     }
     const finding = `missing: ${listed(holes.map(({ name }) => name))}; events of these days cannot be stored`;
     if (!running) return advice(finding, 'start Weir, which creates them');
-    return problem(finding, 'look for partitions_failed in the log: it contains the reason');
+    return broken(finding, 'look for partitions_failed in the log: it contains the reason');
   },
   /** A server that accepts no writes is reported already. */
   commit: async ({ database, facts, nowMs }) =>
@@ -84,7 +84,7 @@ export const schemaChecks = {
     const names = await readNames(database, 'webhooks', ids);
     const named = listed(ids.map((id) => `${names.find((webhook) => webhook.id === id)?.name ?? 'webhook'} ${id}`));
     if (lost.length > 0)
-      return problem(
+      return broken(
         `${lost.length} of ${rows.length} webhook secrets cannot be decrypted with any configured key (${named})`,
         `set the SECRETS_KEY that encrypted them, as SECRETS_KEY_PREVIOUS if there is a newer key; or set new secrets: ${weirCommand()} webhook rotate ID`,
       );
@@ -148,7 +148,7 @@ export const schemaChecks = {
              where tgrelid = 'audit_log'::regclass and tgname = 'audit_log_append_only'`,
     });
     if (trigger === undefined || trigger.state === 'D')
-      return problem(
+      return broken(
         'its trigger is off: entries can be changed and deleted',
         `alter table audit_log enable trigger audit_log_append_only; then ${weirCommand()} audit verify --head HASH with the last audit_head of the log`,
       );
@@ -157,7 +157,7 @@ export const schemaChecks = {
     const verdict = await verifyRecentAudit(database, head.number, ENTRIES_VERIFIED_MAX);
     if (verdict.intact)
       return ok(`${head.number} entries; the newest ${Math.min(head.number, ENTRIES_VERIFIED_MAX)} verify`);
-    return problem(
+    return broken(
       `it was changed outside Weir: ${verdict.reason}`,
       `${weirCommand()} audit verify reports the first invalid entry; compare with a backup and with audit_head in the log`,
     );
@@ -172,13 +172,13 @@ export const schemaChecks = {
       (error: Error) => error.message,
     );
     if (refused !== null)
-      return problem(
+      return broken(
         `alerts cannot be sent to ${host}: ${refused}`,
         `correct ALERT_URL or ALERT_PRIVATE_NETWORKS, then ${sendTest}`,
       );
     const last = await findLastAttempt(database);
     if (last !== undefined && last.state !== 'sent' && last.last_error !== null)
-      return problem(`the latest request to ${host} failed: ${last.last_error}`, sendTest);
+      return broken(`the latest request to ${host} failed: ${last.last_error}`, sendTest);
     if (ALERT_SECRET !== undefined) return ok(`alerts are sent to ${host}`);
     return advice(
       `requests to ${host} are not signed`,

@@ -1,7 +1,7 @@
 /** The primary: starts Weir, keeps it running until a signal or a permanent failure, and shuts down in reverse order. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../../base/command/name.ts';
-import type { Configuration, Settings } from '../../base/settings/read.ts';
+import type { LoadedSettings, Settings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
 import { UndoStack, waitForEnd } from './ending.ts';
 import type { StartParts } from './serving.ts';
@@ -15,7 +15,7 @@ import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
  * @param environment of systemd, when Weir runs as its service
  */
 export async function runPrimary(
-  configure: () => Configuration,
+  configure: () => LoadedSettings,
   terminal: boolean,
   environment: ServiceEnvironment = {},
 ): Promise<number> {

@@ -2,7 +2,7 @@
 import { weirCommand } from '../../base/command/name.ts';
 import { build } from '../../base/files/build.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
-import { type Configuration, changedSettings, type Settings } from '../../base/settings/read.ts';
+import { changedSettings, type LoadedSettings, type Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
 import type { Log } from '../../base/telemetry/log.ts';
@@ -22,9 +22,9 @@ interface RestartParts {
   current: () => Settings;
   build: () => string;
   /** Reads the settings again. Throws SettingsError. */
-  read: () => Configuration;
+  read: () => LoadedSettings;
   /** Replaces all processes with new ones that use these settings. */
-  replace: (next: Configuration) => Promise<RestartOutcome>;
+  replace: (next: LoadedSettings) => Promise<RestartOutcome>;
   database: Database;
   log: Log;
   onBegun: () => void;

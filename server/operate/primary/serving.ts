@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { portError } from '../../base/settings/port.ts';
-import type { Configuration, Settings } from '../../base/settings/read.ts';
+import type { LoadedSettings, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, LogDestination } from '../../base/telemetry/log.ts';
 import { every } from '../../base/time/every.ts';
 import { createDoctor } from '../../manage/api/status/doctor.ts';
@@ -57,9 +57,9 @@ export interface Shared {
 }
 
 export interface StartParts {
-  first: Configuration;
+  first: LoadedSettings;
   /** Reads the settings again. Throws SettingsError. */
-  configure: () => Configuration;
+  configure: () => LoadedSettings;
   log: AdjustableLog;
   destination: LogDestination;
   undo: UndoStack;
@@ -110,7 +110,7 @@ export async function openServing(parts: ServingParts) {
   const stopping = new AbortController();
   undo.push(() => stopping.abort());
 
-  const order = ({ given, settings }: Configuration): SentOrder => ({
+  const order = ({ given, settings }: LoadedSettings): SentOrder => ({
     given: givenToProcess(given, settings),
     conninfo: parts.servingConninfo,
     keys: parts.keys,
@@ -121,7 +121,7 @@ export async function openServing(parts: ServingParts) {
     ...spool.order(),
     ...(runFolder.path === undefined ? {} : { runFolder: runFolder.path }),
   });
-  const planOf = (given: Configuration) => ({ settings: given.settings, order: () => order(given) });
+  const planOf = (given: LoadedSettings) => ({ settings: given.settings, order: () => order(given) });
   prepareForks(release.entryFile, user);
   const supervisor = new Supervisor({
     children,

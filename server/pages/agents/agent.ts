@@ -1,12 +1,13 @@
 /** The page of one agent: its subscriptions, what it does, its newest deliveries, and the OAuth clients that act as it. */
 
+import type { BodyOf } from '../../manage/api/operations.ts';
 import { allows } from '../../model/users.ts';
 import { agentActivity, webhookHistory } from '../activity.ts';
 import { chart } from '../charts/chart.ts';
 import { agentLamp, flowOf, readIssues, receivingLamps } from '../flow/flow.ts';
 import { agentState } from '../flow/state.ts';
 import { choicesOf, namesOf } from '../names.ts';
-import { type BodyOf, type Call, emptyPage, itemsOf, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import { type Call, emptyPage, itemsOf, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { agentSamples } from '../samples/samples.ts';
 
 const DELIVERIES_SHOWN = 10;

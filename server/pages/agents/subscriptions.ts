@@ -2,11 +2,12 @@
  * The subscriptions of an agent: /agents/ID/webhooks lists and changes them; /agents/ID/filter is the form of one, with filter and order
  * tried on stored events.
  */
+
+import type { BodyOf } from '../../manage/api/operations.ts';
 import { basis, field, fieldError, filtersOf, formErrors, list, noErrors, withVersion } from '../forms/form.ts';
 import { choicesOf, idsOf, isId, namesOf } from '../names.ts';
 import {
   asProblem,
-  type BodyOf,
   formView,
   itemsOf,
   listOf,

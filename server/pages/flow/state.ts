@@ -1,7 +1,7 @@
 /** What an agent does, in a word, for the list of agents and its page. */
 import { HOUR_MS } from '../../base/time/durations.ts';
+import type { BodyOf } from '../../manage/api/operations.ts';
 import { PENDING_SECONDS } from '../../model/conditions.ts';
-import type { BodyOf } from '../page.ts';
 
 type Activity = BodyOf<'listAgentActivity'>['items'][number];
 

@@ -1,4 +1,6 @@
 /** /rejections: rejected requests in groups with the same reason, how to fix it by a button, and whether they would verify now. */
+
+import type { BodyOf } from '../../manage/api/operations.ts';
 import { reasonTitle, rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
 import { retriesText } from '../../model/signatures/retries.ts';
@@ -7,7 +9,6 @@ import { choicesOf, listBy } from '../names.ts';
 import {
   action,
   asProblem,
-  type BodyOf,
   type FormFeedback,
   formView,
   itemsOf,

@@ -1,5 +1,6 @@
 /** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
 import { DAY_MS, MINUTE_MS } from '../../base/time/durations.ts';
+import type { BodyOf } from '../../manage/api/operations.ts';
 import { type HistoryCounts, QUARTER_SECONDS, quarterOf, statusOfRefusal } from '../../model/history.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
@@ -10,17 +11,7 @@ import { readChanges, readOutagesSince, sumOf, trafficOf } from '../charts/traff
 import { agentLamp, flowOf, noAgentLamp, readIssues, receivingLamps } from '../flow/flow.ts';
 import { filtersOf, formErrors } from '../forms/form.ts';
 import { namesOf } from '../names.ts';
-import {
-  action,
-  type BodyOf,
-  type Call,
-  itemsOf,
-  type Page,
-  type PageReply,
-  type PageRequest,
-  partOf,
-  view,
-} from '../page.ts';
+import { action, type Call, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { tryItOf, webhookSamples } from '../samples/samples.ts';
 import { shortId, span } from '../show.ts';
 import { senderOf } from './senders.ts';

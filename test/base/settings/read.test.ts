@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readConfiguration, readSettings } from '../../../server/base/settings/read.ts';
+import { loadSettings, readSettings } from '../../../server/base/settings/read.ts';
 import { SettingsError } from '../../../server/model/fault.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 
@@ -33,7 +33,7 @@ describe('a secret in a file', () => {
     ['with a line end', `${KEY}\n`],
     ['with the line end of Windows and a byte order mark', `\uFEFF${KEY}\r\n`],
   ])('is read %s', (_how, text) => {
-    const configuration = readConfiguration({ SECRETS_KEY: '', SECRETS_KEY_FILE: write('key', text) }, empty);
+    const configuration = loadSettings({ SECRETS_KEY: '', SECRETS_KEY_FILE: write('key', text) }, empty);
     expect(configuration.settings.SECRETS_KEY).toBe(KEY);
     expect(configuration.unknown).toEqual([]);
   });
@@ -108,7 +108,7 @@ describe('without settings', () => {
 describe('a variable that Kubernetes sets for a Service', () => {
   test('of the name of a setting is ignored and reported', () => {
     const environment = { POSTGRES_PORT: 'tcp://10.0.0.1:5432', METRICS_PORT: 'tcp://10.0.0.2:80', HOST: '::1' };
-    const { settings, ignored, given } = readConfiguration(environment, empty);
+    const { settings, ignored, given } = loadSettings(environment, empty);
     expect(ignored).toEqual(['POSTGRES_PORT', 'METRICS_PORT']);
     expect(settings).toMatchObject({ METRICS_PORT: 9464, HOST: '::1', database: { kind: 'embedded' } });
     expect(given.values).toEqual({ HOST: '::1' });
@@ -117,7 +117,7 @@ describe('a variable that Kubernetes sets for a Service', () => {
   test('does not hide that of .env', () => {
     const folder = temporaryDirectory();
     writeFileSync(join(folder, '.env'), 'METRICS_PORT=9000\nPORT=8082\nOTHER=1\n');
-    const { settings, fromFile } = readConfiguration({ METRICS_PORT: 'tcp://10.0.0.2:80', PORT: '8081' }, folder);
+    const { settings, fromFile } = loadSettings({ METRICS_PORT: 'tcp://10.0.0.2:80', PORT: '8081' }, folder);
     expect([settings.METRICS_PORT, fromFile]).toEqual([9000, ['METRICS_PORT']]);
   });
 });
@@ -318,7 +318,7 @@ describe('derived settings', () => {
   test('and not from names that only look like settings: those are reported', () => {
     const folder = mkdtempSync(join(directory, 'unknown-'));
     writeFileSync(join(folder, '.env'), 'WORKRES=9\n');
-    const { settings, unknown } = readConfiguration({ WORKERS: '2', WEIR_THREADS: '1', HOME: '/' }, folder);
+    const { settings, unknown } = loadSettings({ WORKERS: '2', WEIR_THREADS: '1', HOME: '/' }, folder);
     expect(settings.WORKERS).toBe(2);
     expect(unknown).toEqual([
       { name: 'WORKRES', meant: 'WORKERS' },

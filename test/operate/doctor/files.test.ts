@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { runChecks } from '../../../server/model/check.ts';
-import { checkDisks, type Disk, fileChecks, readKey } from '../../../server/operate/doctor/files.ts';
+import { checkDisks, type FileSystem, fileChecks, readKey } from '../../../server/operate/doctor/files.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { fileName, newStem } from '../../../server/receive/spool/names.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
@@ -105,7 +105,7 @@ describe('the doctor checks the key', () => {
 });
 
 const GIB = 2 ** 30;
-const lookAtDisks = async (disks: Record<string, Disk>, environment: Record<string, string> = {}) => {
+const lookAtDisks = async (disks: Record<string, FileSystem>, environment: Record<string, string> = {}) => {
   const checks = await checkDisks('/data', settingsOf(environment), async (path) => disks[path] ?? null);
   return checks.map(({ state, finding }) => `${state} ${finding}`);
 };

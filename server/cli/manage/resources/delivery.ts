@@ -1,6 +1,6 @@
 /** `weir delivery list|show|dead|replay|dismiss|undo`. */
 import { Option } from 'commander';
-import { type Cell, itemsTable, membersText } from '../../../base/command/io.ts';
+import { itemsTable, membersText, type TableCell } from '../../../base/command/io.ts';
 import { deliveryStates } from '../../../model/events.ts';
 import { time, wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven, namesOf, readList } from '../lists.ts';
@@ -70,7 +70,7 @@ export const rows: readonly Row[] = [
       const shown = membersText(Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== null)));
       if (attempts.length === 0) return `${shown}\nNo attempts yet.\n`;
       const columns = ['TIME', 'AGENT ADDRESS', 'OUTCOME', 'DURATION', 'REASON'];
-      const cells: readonly Cell<(typeof attempts)[number]>[] = [
+      const cells: readonly TableCell<(typeof attempts)[number]>[] = [
         ({ leased_at, at }) => leased_at ?? at,
         'agent_address',
         ['outcome', 'leased'],

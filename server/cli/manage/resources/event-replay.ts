@@ -2,10 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError, type CommandIo, membersText, printLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import type { BodyOf } from '../../../manage/api/operations.ts';
 import { counted } from '../../../model/conditions.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { openBar } from '../../command/progress.ts';
-import { type BodyOf, type Call, isAnsweredYes } from '../call.ts';
+import { type Call, isAnsweredYes } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
 import { type Given, type Row, repeated, row } from '../row.ts';
 import { type FilterOptions, filterOptions, isFiltered, queryOfFilters } from './event-filters.ts';

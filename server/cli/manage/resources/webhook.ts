@@ -1,12 +1,12 @@
 /** `weir webhook add|list|show|update|rotate|end-previous|enable|disable|remove|usage`. */
 import { CommandError, membersText } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import type { BodyOf } from '../../../manage/api/operations.ts';
 import { whyUnreachable } from '../../../model/address.ts';
 import { CUSTOM, DEFAULT_SCHEME } from '../../../model/signatures/presets.ts';
 import { webhookFields } from '../../../model/webhooks.ts';
 import { bytes } from '../../../pages/show.ts';
 import { wholeNumber } from '../../command/arguments.ts';
-import type { BodyOf } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
 import { act, type Given, type Row, repeated, row } from '../row.ts';
 import { cellOf } from './cell.ts';
