@@ -1,5 +1,5 @@
 /** DATA_DIR: its permissions, and the lock by which a primary owns it. */
-import { chmodSync, mkdirSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
 import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
@@ -12,9 +12,26 @@ export function dataDirMode(): number {
   return process.getuid?.() === 0 ? 0o711 : 0o700;
 }
 
-/** Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs, or one that says that it is a file. */
+/**
+ * Creates a directory and those above it. The option `recursive` of Node never ends below /proc, where a new directory is refused as if the
+ * one above were missing. Throws errors of fs.
+ */
+export function createDirectories(path: string): void {
+  if (existsSync(path)) return;
+  createDirectories(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/**
+ * Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs, or one that
+ * says that it is a file.
+ */
 export function createDataDir(path: string): void {
-  mkdirSync(dirname(path), { recursive: true });
+  createDirectories(dirname(path));
   try {
     mkdirSync(path, { mode: 0o700 });
     // chmod is not subject to the umask.

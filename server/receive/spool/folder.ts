@@ -3,10 +3,11 @@
  * only its owner drains it: a running Weir holds a lock on it.
  */
 import { randomBytes } from 'node:crypto';
-import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, constants, fchmodSync, fchownSync, openSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { createDirectories } from '../../base/files/data-dir.ts';
 import { replaceFile } from '../../base/files/durable-file.ts';
 import { acquireLock, describeHolder, type Lock } from '../../base/files/lock.ts';
 import { OperatorError } from '../../model/fault.ts';
@@ -50,9 +51,9 @@ export async function lockFolder(folder: string): Promise<Lock> {
 
 function createFolder(spoolDir: string, dataDir: string, owner: { uid: number; gid: number } | null): string {
   try {
-    mkdirSync(spoolDir, { recursive: true });
+    createDirectories(spoolDir);
     const folder = ownFolder(spoolDir, dataDir) ?? join(spoolDir, newName(dataDir));
-    mkdirSync(folder, { recursive: true });
+    createDirectories(folder);
     makePrivate(folder, owner);
     return folder;
   } catch (error) {

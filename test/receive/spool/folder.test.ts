@@ -38,6 +38,12 @@ test('a folder that is a symbolic link is refused, and what it names keeps its o
   expect([mode & 0o777, uid]).toEqual([0o755, process.getuid!()]);
 });
 
+test('a directory that cannot be created is refused, also below /proc', async () => {
+  await expect(claimFolder('/proc/none/spool', directory, owner)).rejects.toThrow(
+    'INGEST_SPOOL_DIR /proc/none/spool cannot be used: ENOENT',
+  );
+});
+
 test('a link in the folder is not a segment', async () => {
   const other = join(directory, 'other');
   await writeFile(other, 'x');
