@@ -148,8 +148,8 @@ export class PreviousKey {
 
 /**
  * Throws OperatorError if no stored webhook secret can be decrypted: with the wrong key, every webhook would answer 503. If only some
- * cannot be decrypted, or the key is recorded as the current one (`weir keys rotate`, after the loss of a key), Weir starts, and only their
- * webhooks answer 503.
+ * cannot be decrypted, or an operator has made the key the current one (`weir keys rotate`, after the loss of a key), Weir starts, and only
+ * their webhooks answer 503.
  */
 export async function checkKeys(database: Database, settings: Settings, keys: SecretsKeys): Promise<void> {
   const derived = derivedKeys(keys, 'webhook-secrets');
@@ -158,7 +158,7 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
     if (unseal(sealed, derived, webhookId) !== null) return;
     examined++;
   }
-  if (examined === 0 || (await readReplacedSeconds(database, fingerprintOf(keys[0]!))) === null) return;
+  if (examined === 0 || (await isRotatedTo(database, fingerprintOf(keys[0]!)))) return;
   const given =
     settings.SECRETS_KEY === undefined ? `the key in ${join(settings.DATA_DIR, 'secrets.key')}` : 'SECRETS_KEY';
   throw new OperatorError(
@@ -219,6 +219,22 @@ export async function readReplacedSeconds({ query }: Queries, fingerprint: Buffe
     values: [fingerprint],
   });
   return row?.seconds;
+}
+
+/**
+ * Whether `weir keys rotate` has made this key the current one. A start alone is not enough: before the first webhook, a machine starts with
+ * any key, and records it.
+ */
+async function isRotatedTo(database: Queries, fingerprint: Buffer): Promise<boolean> {
+  if ((await readReplacedSeconds(database, fingerprint)) !== null) return false;
+  const rows = await database.query({
+    text: `
+      select from audit_log
+      where action collate "C" = 'secrets_key.rotate' and entry -> 'target' ->> 'name' = $1
+      limit 1`,
+    values: [fingerprint.toString('hex')],
+  });
+  return rows.length > 0;
 }
 
 /** Whether a serving process on any machine is connected now. */

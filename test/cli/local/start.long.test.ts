@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lockDataDir } from '../../../server/base/files/data-dir.ts';
 import { migrationFiles } from '../../../server/store/migrate.ts';
+import { recordKeys } from '../../../server/store/secrets/keys.ts';
+import { fingerprintOf } from '../../../server/store/secrets/seal.ts';
 import type { Overrides } from '../../helpers/app.ts';
 import { PASSWORD, request } from '../../helpers/people.ts';
 import { freePort } from '../../helpers/ports.ts';
@@ -84,6 +86,11 @@ const refusals: Case[] = [
     /^weir: DATA_DIR .* cannot be created: .* is not a directory$/,
   ],
   [
+    'a DATA_DIR that cannot be created',
+    () => ({ DATA_DIR: '/proc/none/data' }),
+    /^weir: DATA_DIR \/proc\/none\/data cannot be created: ENOENT/,
+  ],
+  [
     'a DATA_DIR that is a file, and no key',
     () => ({ DATA_DIR: fileURLToPath(import.meta.url), DATABASE_URL: '', SECRETS_KEY: '' }),
     /^weir: .*secrets\.key cannot be written \(.* is not a directory\); set DATA_DIR to a directory of yours$/,
@@ -120,13 +127,15 @@ const refusals: Case[] = [
     new RegExp(`^weir: the database at .* is at schema version ${newer}, newer than this release`),
   ],
   [
-    'a key that opens none of the stored secrets',
+    'a key that opens none of the stored secrets, also if Weir was started with it before the first of them',
     async () => {
       const webhooks = webhooksOf(database, [Buffer.alloc(32, 9).toString('base64')]);
       const { id } = made(await webhooks.add(newWebhook({ secret: 'sesame' })));
       onTestFinished(async () => void (await webhooks.remove(id)));
-      // A key that was never the current one of this database.
-      return { SECRETS_KEY: Buffer.alloc(32, 6).toString('base64') };
+      // As recorded by a start before the first webhook.
+      const given = Buffer.alloc(32, 6).toString('base64');
+      await database.database.transaction((query) => recordKeys(query, fingerprintOf(given), null, { again: false }));
+      return { SECRETS_KEY: given };
     },
     /^weir: SECRETS_KEY opens none of the stored webhook secrets \(1\); give the key .* as SECRETS_KEY_PREVIOUS beside a new one.* lost for good, run: npx --no weir keys rotate, start Weir, .* npx --no weir webhook rotate ID$/,
   ],
