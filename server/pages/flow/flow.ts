@@ -151,7 +151,7 @@ export function receivingLamps(webhooks: readonly FlowWebhook[], issues: readonl
     lamp(
       'disk',
       'On disk',
-      isQuiet ? '–' : `${count(accepted)} stored`,
+      isQuiet ? '–' : `${count(accepted)} accepted`,
       unstored.map(causeOf),
       unstored.some(({ kind }) => kind !== 'spool'),
       accepted > 0,

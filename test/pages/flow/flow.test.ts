@@ -44,7 +44,7 @@ test('what flows is green, against the same hour of last week, on both pages', a
   await until(async () => (await shop()).text.includes('idle, seen'));
   expect(await shop()).toMatchObject({
     open: '',
-    text: expect.stringMatching(/^It is flowing Sender.*None refused.*1 stored/),
+    text: expect.stringMatching(/^It is flowing Sender.*None refused.*1 accepted/),
   });
   expect((await flowOf(`/agents/${agent.id}`)).text).toMatch(/^It is flowing Sender.*1 request in the last hour/);
 });

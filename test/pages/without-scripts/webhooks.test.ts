@@ -1,5 +1,6 @@
 /** The pages of a webhook and of an agent, by a browser without scripts. */
 import { beforeAll, expect, test } from 'vitest';
+import { presets } from '../../../server/model/signatures/presets.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, PASSWORD } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
@@ -31,6 +32,8 @@ test('a webhook is created, and a signed request is stored', async () => {
 test('a sender is found by name, and its first request, which is refused, is fixed', async () => {
   await visitor.open('/webhooks/new');
   const [, label] = />(Search \d+ senders)</.exec(visitor.main)!;
+  // As the documents count them.
+  expect(label).toBe(`Search ${presets.filter(({ isGeneral }) => !isGeneral).length} senders`);
   await visitor.press('Search', { [label!]: 'GitHub' });
   expect(visitor.main.match(/class="card tile"/g)).toHaveLength(1);
   await visitor.follow('GitHub');
