@@ -1,7 +1,8 @@
 /** Form fields of a resource, from its table: what partials/field shows, and the input that a submitted form has. */
 import { z } from 'zod';
+import { jsonFault } from '../../base/http/json-text.ts';
 import { bare, type Field, type FormColumn, kindOf, type Table } from '../../model/table.ts';
-import { field, jsonFault, jsonOf, list, number, optional } from './form.ts';
+import { field, jsonOf, list, number, optional } from './form.ts';
 
 type FormField = Field & { input: z.ZodType; form: FormColumn };
 
@@ -48,11 +49,17 @@ function shownField(name: string, { input, form, initial }: FormField, { values,
     type: form.type === 'json' ? 'textarea' : (form.type ?? (kindOf(input) === 'number' ? 'number' : 'text')),
     rows,
     value: values[name] ?? (form.type === 'password' ? undefined : initial),
-    error: errors[name] && ((form.type === 'json' && jsonFault(String(values[name]))) || errors[name]),
+    error: errors[name] && ((form.type === 'json' && notJson(values[name])) || errors[name]),
     hint: hint && fill(hint),
     guide: form.guide,
     attributes: attributes.filter(Boolean).join(' '),
   };
+}
+
+/** Why a submitted text is not JSON; null: it is, or it is empty. */
+function notJson(value: unknown): string | null {
+  const fault = value ? jsonFault(Buffer.from(String(value))) : null;
+  return fault && `This is not JSON: ${fault}.`;
 }
 
 /**

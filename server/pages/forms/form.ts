@@ -95,16 +95,6 @@ export function jsonOf(text: string): unknown {
   }
 }
 
-/** Why a text is not JSON, in the words of the parser; null: it is. */
-export function jsonFault(text: string): string | null {
-  try {
-    JSON.parse(text);
-    return null;
-  } catch (error) {
-    return `This is not JSON: ${(error as Error).message}.`;
-  }
-}
-
 /** For a form that is shown for the first time. */
 export const noErrors: FormFeedback = { errors: {}, status: 200 };
 
