@@ -65,7 +65,12 @@ export class ProblemFailure extends CommandError {
 }
 
 /** Problems that count as wrong usage (exit code 2). */
-const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_only']);
+const usageCodes: ReadonlySet<string> = new Set([
+  'invalid_request',
+  'answer_invalid',
+  'order_by_invalid',
+  'local_mode_only',
+]);
 
 /** Command that fixes the cause of a problem, or lists what is in its way. */
 const fixes: Readonly<Record<string, string>> = {

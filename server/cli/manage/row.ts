@@ -115,10 +115,7 @@ export function act(
     target,
     ...(isAsked && { asks: operation as ConfirmedOperation }),
     run: (call, { id }) => call(operation, input === undefined ? { id } : { id, input }),
-    text: (answer, { id, key }) => {
-      const { email } = (answer ?? {}) as { email?: string };
-      return `${email ?? (target === 'user' ? key : id)}: ${done}.\n`;
-    },
+    text: (answer, { key }) => `${(answer as { email?: string } | null)?.email ?? key}: ${done}.\n`,
   });
 }
 
@@ -208,7 +205,7 @@ async function runRow(
   const given = { id, key, argument, options, io, connection };
   const answer = await one.run(confirmedCall(io, call, key || argument, options.yes === true), given);
   printCellsAway(io, answer);
-  const shown = { ...given, id: visibleLine(id) };
+  const shown = { ...given, id: visibleLine(id), key: visibleLine(key) };
   const failure = one.failure?.(visibleDocument(answer), shown) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
   else if (failure === null) await printAnswer(one, visibleDocument(answer), shown);

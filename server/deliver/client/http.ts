@@ -225,7 +225,7 @@ export function unexpected({ base, update }: ApiClient, path: string, status: nu
     });
   const { detail, code, errors } = (document ?? {}) as Record<string, unknown>;
   const faults = Array.isArray(errors)
-    ? errors.map((fault) => `${fault?.pointer}: ${fault?.detail}`).join(' ')
+    ? errors.map((fault) => `${fault?.pointer ?? fault?.parameter}: ${fault?.detail}`).join(' ')
     : detail;
   const reason = typeof faults === 'string' ? `: ${visibleLine(faults).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
   return new WeirError(

@@ -56,7 +56,7 @@ export const rows: readonly Row[] = [
     options: fieldOptions(agentFields, 'update'),
     run: async (call, { id, options, io }) =>
       call('updateAgent', { id, input: await changesOf(io, agentFields, options) }),
-    text: ({ id }) => `${id}: updated.\n`,
+    text: (_, { key }) => `${key}: updated.\n`,
   }),
 
   row<{ json?: boolean }>()({
@@ -125,7 +125,7 @@ export const rows: readonly Row[] = [
       for (const innerId of webhooks) agent = await call('setSubscription', { id, innerId, input });
       return agent!;
     },
-    text: ({ id }) => `${id}: subscribed.\n`,
+    text: (_, { key }) => `${key}: subscribed.\n`,
   }),
 
   row<{ webhook: string[] }>()({
@@ -139,7 +139,7 @@ export const rows: readonly Row[] = [
         agent = await call('endSubscription', { id, innerId });
       return agent!;
     },
-    text: ({ id }) => `${id}: unsubscribed.\n`,
+    text: (_, { key }) => `${key}: unsubscribed.\n`,
   }),
 
   row()({
@@ -147,7 +147,7 @@ export const rows: readonly Row[] = [
     description: 'let its claims wait as if there were no delivery; leases go on',
     target,
     run: (call, { id }) => call('updateAgent', { id, input: { paused: true } }),
-    text: ({ id }) => `${id}: paused. Its deliveries wait until: ${weirCommand()} agent resume ${id}\n`,
+    text: ({ id }, { key }) => `${key}: paused. Its deliveries wait until: ${weirCommand()} agent resume ${id}\n`,
   }),
 
   act(target, 'resume', 'end the pause of an agent', 'updateAgent', 'resumed', { paused: false }),
@@ -161,11 +161,11 @@ export const rows: readonly Row[] = [
       ['--overlap <seconds>', 'how long the old credential and its sessions stay valid', wholeNumber(undefined, 0), 0],
     ],
     run: (call, { id, options: { overlap } }) => call('rotateAgent', { id, input: { overlap_seconds: overlap } }),
-    text: (agent) => {
+    text: (agent, { key }) => {
       const until = agent.previous_credential_expires_at;
       const old =
         until === null ? 'the old one and all sessions are invalid' : `the old one stays valid until ${until}`;
-      return `${agent.id}: credential rotated; ${old}.\n${credentialText(agent)}`;
+      return `${key}: credential rotated; ${old}.\n${credentialText(agent)}`;
     },
   }),
 

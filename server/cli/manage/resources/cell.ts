@@ -4,6 +4,7 @@ import { CommandError, type CommandIo, printLine, readGiven, readLine } from '..
 import { weirCommand } from '../../../base/command/name.ts';
 import type { CellView } from '../../../model/cells.ts';
 import { counted } from '../../../model/conditions.ts';
+import { bytes } from '../../../pages/show.ts';
 import { type Call, notFound } from '../call.ts';
 import { type Row, row } from '../row.ts';
 
@@ -60,8 +61,8 @@ export const rows: readonly Row[] = [
         'address',
         'webhooks',
         eventsOf,
-        'bytes',
-        'replication_lag_bytes',
+        (one) => bytesText(one.bytes),
+        (one) => bytesText(one.replication_lag_bytes),
         'waiting',
       ],
       whenEmpty: '',
@@ -95,7 +96,7 @@ export const rows: readonly Row[] = [
     target: 'webhook',
     required: [['--to <cell>', 'number or name of the cell; 0 or home: the first database']],
     run: async (call, { id, options: { to } }) => call('moveWebhook', { id, input: { cell: await cellOf(call, to) } }),
-    text: ({ id, cell }) => `${id}: new events go to cell ${cell}.\n`,
+    text: ({ cell }, { key }) => `${key}: new events go to cell ${cell}.\n`,
   }),
 
   row()({
@@ -136,6 +137,10 @@ function stateOf({ away, state, empty_at }: CellView): string {
   if (away !== null) return `away: ${away}`;
   if (state !== 'draining') return state;
   return empty_at === null ? 'drained' : `draining until ${empty_at}`;
+}
+
+function bytesText(count: number | null): string {
+  return count === null ? '' : bytes(count);
 }
 
 function eventsOf({ events, oldest_at }: CellView): string {

@@ -85,7 +85,7 @@ export const rows: readonly Row[] = [
       const changes = withScheme(await changesOf(io, webhookFields, options));
       return call('updateWebhook', { id, input: { ...changes, unverified: options.unverified } });
     },
-    text: ({ id }) => `${id}: updated.\n`,
+    text: (_, { key }) => `${key}: updated.\n`,
   }),
 
   act(
@@ -112,8 +112,8 @@ export const rows: readonly Row[] = [
         id,
         input: { secret: await givenSecret(io, options), overlap_seconds: options.overlapSeconds },
       }),
-    text: ({ id, secret }, { options: { overlapSeconds } }) =>
-      `${id}: secret rotated${overlapSeconds > 0 ? `; the previous secret stays valid for ${overlapSeconds} s` : ''}.\n${secretText(secret)}`,
+    text: ({ secret }, { key, options: { overlapSeconds } }) =>
+      `${key}: secret rotated${overlapSeconds > 0 ? `; the previous secret stays valid for ${overlapSeconds} s` : ''}.\n${secretText(secret)}`,
   }),
 
   act(target, 'enable', 'accept events again', 'updateWebhook', 'enabled', { enabled: true }),

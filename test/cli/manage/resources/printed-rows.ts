@@ -82,7 +82,7 @@ export const webhooks: readonly Row[] = [
   ['webhook add --name d', /Try it: .*\/in\/[0-9a-f-]{36} --unsigned\n/],
   ["webhook add --name given --secret 'given by me'", /^Webhook given created\.\n/],
   ['webhook add --name given --secret-stdin --json', { has_secret: true }, { stdin: `${GIVEN}\n` }],
-  ['webhook disable shop', '{shop}: disabled.\n'],
+  ['webhook disable shop', 'shop: disabled.\n'],
   ['webhook show SHOP', /no webhook has the id or name SHOP; see: weir webhook list\n$/, { code: 1 }],
   ['webhook enable {shop}', '{shop}: enabled.\n'],
   ['webhook remove given', /[0-9a-f-]{36}[\s\S]*[0-9a-f-]{36}/, { code: 2 }],
@@ -97,7 +97,7 @@ export const webhooks: readonly Row[] = [
   ],
   [
     "webhook update shop --dedupe-header '' --expect-every-seconds none --rate-limit none --enabled false",
-    '{shop}: updated.\n',
+    'shop: updated.\n',
   ],
   [
     'webhook show shop --json',
@@ -111,8 +111,8 @@ export const webhooks: readonly Row[] = [
     { signature_scheme: 'custom', scheme_definition: definition },
   ],
   ['webhook update own --scheme github --json', { signature_scheme: 'github', scheme_definition: null }],
-  ['webhook rotate shop --secret-stdin', '{shop}: secret rotated.\n', { stdin: GIVEN }],
-  ['webhook remove own', /^[0-9a-f-]{36}: removed\.\n$/],
+  ['webhook rotate shop --secret-stdin', 'shop: secret rotated.\n', { stdin: GIVEN }],
+  ['webhook remove own', 'own: removed.\n'],
 ];
 
 export const agents: readonly Row[] = [
@@ -218,7 +218,7 @@ export const rejected: readonly Row[] = [
   ['rejection show {rejection0} --body', BODY],
   ['rejection show {rejection0} --json', { body_preview: BODY }],
   ['rejection recheck {rejection0}', /^weir: \{rejection0\}: digest_differs\. /, { code: 1 }],
-  ['webhook rotate mistyped --secret-stdin --overlap-seconds 0', '{mistyped}: secret rotated.\n', { stdin: SECRET }],
+  ['webhook rotate mistyped --secret-stdin --overlap-seconds 0', 'mistyped: secret rotated.\n', { stdin: SECRET }],
   ['rejection recheck {rejection0} --json', { verified: true, reason: 'verifies_now' }],
   ['rejection accept {rejection0}', /^\{rejection0\}: stored as event (?<accepted>[0-9a-f-]{36})\n$/],
   ['rejection accept {rejection0}', '{rejection0}: stored as event {accepted}\n'],

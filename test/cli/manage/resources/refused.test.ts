@@ -1,7 +1,10 @@
 /** Commands that are refused: the exit code, and a reason that names the option or the id and where to read on. Nothing changes. */
 import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { makeInstallation } from '../../../helpers/command.ts';
+import { temporaryDirectory } from '../../../helpers/settings.ts';
 import { shared } from '../../../helpers/shared.ts';
 
 const installation = shared(async () => {
@@ -10,12 +13,16 @@ const installation = shared(async () => {
   await add('user', 'add', '--email', 'root@example.org', '--role', 'administrator');
   await add('user', 'add', '--email', 'operator@example.org', '--role', 'operator');
   await add('webhook', 'add', '--name', 'shop');
+  await add('agent', 'add', '--name', 'worker');
   await add('webhook', 'add', '--name', 'gone');
   await add('webhook', 'remove', 'gone');
   return made;
 });
 
 const ID = randomUUID();
+/** A text from the body needs a scheme that verifies it. */
+const answerFile = join(temporaryDirectory(), 'answer.json');
+writeFileSync(answerFile, '{"status":200,"content_type":"text/plain","body_from":"/text"}');
 const LONG = 'x'.repeat(201);
 const no = (what: string, id: string, list: string) => new RegExp(`no ${what} ${id}; see: weir ${list} list`);
 
@@ -42,6 +49,7 @@ const usage: Row[] = [
   ['webhook update shop --retention-days 31', /--retention-days: Give at most 30/],
   ['webhook update shop --scheme discord', /public_key|public key/],
   ['webhook update shop --enabled no', /--enabled/],
+  [`webhook update shop --answer-file ${answerFile}`, /^weir: --answer-file: /],
   ['webhook disable', /^error: /],
   ['webhook rotate a b', /^error: /],
   ['webhook frobnicate', /^error: /],
@@ -53,6 +61,7 @@ const usage: Row[] = [
   ['agent rotate', /^error: /],
   [`agent rotate ${ID} --overlap 1h`, /--overlap/],
   ['agent frobnicate', /^error: /],
+  ['agent subscribe worker --webhook shop --order-by customer', /^weir: --order-by: Give /],
   ['token add --email a@example.org', /--name/],
   ['token add --name a', /--email/],
   ['token add --email me --name a', /email address/],
