@@ -233,6 +233,23 @@ describe('the client for Python', () => {
     expect((await states(agent.id)).map(({ state }) => state).sort()).toEqual(['leased', 'leased', 'pending']);
   });
 
+  test('opens a new connection when the last one was idle for longer than Weir keeps it', async () => {
+    const { agent } = await subscribed();
+    writeFileSync(join(folder, 'agent.credential'), agent.credential);
+    const program = `
+import time, weir
+agent, now = weir.Agent("${app.url}", credential_file="agent.credential"), time.monotonic
+for idle in (0, 4, 10):
+    weir.time.monotonic = lambda: now() + idle
+    agent.me()
+    print(agent._connections.one.sock.getsockname()[1])
+`;
+    writeFileSync(join(folder, 'agent.py'), program);
+    const { lines, ended, errors } = start('python3', ['agent.py'], '');
+    expect([await ended, errors()]).toEqual([[0, null], '']);
+    expect(lines).toEqual([lines[0], lines[0], expect.not.stringMatching(`^${lines[0]}$`)]);
+  });
+
   test('has fewer than 200 lines', () => {
     const text = readFileSync(join(root, 'views/clients/weir.py'), 'utf8');
     expect(text.trimEnd().split('\n').length).toBeLessThan(200);

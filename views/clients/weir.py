@@ -183,17 +183,17 @@ class Agent:
     def _connection(self):
         if not hasattr(self._connections, "one"):
             kind = {"https": http.client.HTTPSConnection, "http": http.client.HTTPConnection}[self._url.scheme]
-            self._connections.one = kind(self._url.hostname, self._url.port, timeout=60)
+            self._connections.one, self._connections.used = kind(self._url.hostname, self._url.port, timeout=60), float("-inf")
         return self._connections.one
 
     def _send(self, method, path, given, token):
-        connection = self._connection()
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "User-Agent": "weir.py"}
-        try:
-            connection.request(method, self._prefix + path, json.dumps(given) if method == "POST" else None, headers)
-            response = connection.getresponse()
-            text, kind = response.read(), response.headers.get_content_subtype()
-            return response.status, response.headers, json.loads(text) if kind in ("json", "problem+json") else None
-        except BaseException:
+        connection, mine = self._connection(), self._connections
+        # Weir closes idle connections after 8 seconds. After an error, the next answer would be that of this request.
+        if time.monotonic() - mine.used > 5:
             connection.close()
-            raise
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "User-Agent": "weir.py"}
+        mine.used = float("-inf")
+        connection.request(method, self._prefix + path, json.dumps(given) if method == "POST" else None, headers)
+        response = connection.getresponse()
+        text, mine.used = response.read(), time.monotonic()
+        return response.status, response.headers, json.loads(text) if response.headers.get_content_subtype() in ("json", "problem+json") else None
