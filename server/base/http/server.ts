@@ -176,7 +176,7 @@ export class HttpServer implements ExchangeHost {
       this.#app.any(path, refused);
       // uWebSockets.js prefers the method to the path: GET /events/replay, which has POST alone, would be GET /events/:id.
       for (const other of routes) {
-        if (!methods.includes(other.method) && matches(other.path, path))
+        if (other.path !== path && !methods.includes(other.method) && matches(other.path, path))
           attach[other.method](this.#app, path, refused);
       }
     }
