@@ -95,8 +95,8 @@ test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is rep
 test('on a terminal, Weir says that it receives webhooks only when it does', slow, async () => {
   const entry = await builtScript(
     `import { runPrimary } from '#server/operate/primary/primary.ts';
-     import { readConfiguration } from '#server/base/settings/read.ts';
-     process.exitCode = await runPrimary(() => readConfiguration(process.env, '${dataDir}'), true);`,
+     import { loadSettings } from '#server/base/settings/read.ts';
+     process.exitCode = await runPrimary(() => loadSettings(process.env, '${dataDir}'), true);`,
   );
   const greeted = () => weir.lines.some((line) => line.includes('Weir receives webhooks at'));
   await start(urlOf(), {}, entry);

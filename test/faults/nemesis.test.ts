@@ -80,7 +80,7 @@ describe.skipIf(lackingForNemesis !== '')('random faults', () => {
     const sabotage: Sabotage = (release) =>
       release.replace('server/receive/ingest/group-commit.ts', (built) =>
         built.replace(
-          /(!this\.available\) return group\.report\()unavailable[$\d]*/,
+          /(!this\.available\) return group\.report\()notStoredNow[$\d]*/,
           "$1{ kind: 'stored', duplicates: new Map() }",
         ),
       );

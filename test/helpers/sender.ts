@@ -60,10 +60,12 @@ export interface Sender {
 /** Pause after a failed request, so that neither an unavailable server nor this machine is flooded. */
 const PACE_MS = 50;
 
+/** Idle connections are closed before the server does it, after 8 s. */
+const IDLE_MS = 4_000;
+
 export function startSender(options: SenderOptions): Sender {
   const { lanes = 32, bodyBytes = 600, keepAlive = true, perSecondMax = 500, repeatsMax = 0 } = options;
-  // With a time limit the agent closes idle connections before the server does, as its Keep-Alive says.
-  const agent = new Agent({ keepAlive, maxSockets: lanes, timeout: PATIENCE_MS });
+  const agent = new Agent({ keepAlive, maxSockets: lanes, timeout: IDLE_MS });
   const pauseMs = (1000 * lanes) / perSecondMax;
   const accepted = new Map<string, string>();
   const refusals: Refusal[] = [];

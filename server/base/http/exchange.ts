@@ -33,11 +33,6 @@ export interface Unanswered {
 /** Smaller answers do not count as unread: CLIENT_REQUESTS_MAX and the rate limits bound them. */
 const LARGE_BYTES = 16_384;
 const UNREAD_RETRY_SECONDS = 5;
-/**
- * uWebSockets.js closes an idle connection after 8 to 12 s, also when a request is waiting in its receive buffer, which it resets. So clients
- * that read this field close first, three seconds before it.
- */
-const KEEP_ALIVE = '\r\nkeep-alive: timeout=5';
 
 export class Exchange {
   readonly method: string;
@@ -206,9 +201,7 @@ export class Exchange {
   #send(contentType: string, body: string | Uint8Array): void {
     if (this.#ended) return;
     const { status } = this;
-    const { draining, isCrowded } = this.#host;
-    const closes = this.#ending !== 'keep' || draining || isCrowded || (this.#body?.restIsTooLong ?? false);
-    const fields = this.#fields(contentType) + (closes ? '' : KEEP_ALIVE);
+    const fields = this.#fields(contentType);
     if (this.#ending === 'cut') {
       this.#ended = true;
       answerAndClose(this.#res, status, fields, body as string);
@@ -221,6 +214,8 @@ export class Exchange {
       this.lap(Stage.respond);
       return this.#finish();
     }
+    const { draining, isCrowded } = this.#host;
+    const closes = this.#ending === 'last' || draining || isCrowded || (this.#body?.restIsTooLong ?? false);
     const taken = writeAnswer(this.#res, status, fields, body, this.method === 'HEAD', closes);
     this.lap(Stage.respond);
     if (taken) return this.#finish();

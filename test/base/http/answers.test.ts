@@ -1,11 +1,9 @@
-import { Agent, get } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { problems } from '../../../server/model/errors.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { RawClient, rawRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
-import { until } from '../../helpers/wait.ts';
 
 const app = shared(startTestApp);
 
@@ -173,18 +171,6 @@ describe('request headers', () => {
     expect([431, undefined]).toContain((await client.answer())?.status);
     await client.ended();
   });
-});
-
-test('a response says how long its connection may idle, unless it closes it; a client closes first', async () => {
-  const kept = await rawRequest(app.port, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
-  expect([kept!.headers['keep-alive'], kept!.headers.connection]).toEqual(['timeout=5', undefined]);
-  const closed = await rawRequest(app.port, 'POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
-  expect([closed!.headers['keep-alive'], closed!.headers.connection]).toEqual([undefined, 'close']);
-  const agent = new Agent({ keepAlive: true, timeout: 60_000 });
-  get({ host: '127.0.0.1', port: app.port, path: '/healthz', agent }, (response) => response.resume());
-  await until(() => Object.keys(agent.freeSockets).length === 1);
-  expect(Object.values(agent.freeSockets)[0]![0]!.timeout).toBeLessThanOrEqual(5_000);
-  agent.destroy();
 });
 
 test('responses have headers against caching and sniffing', async () => {

@@ -53,10 +53,11 @@ test('a cell that is away refuses its webhooks alone, is named, and comes back b
 });
 
 test('a change that a cell does not get waits for it, and is visible as waiting', async () => {
+  const waiting = async () => (await api('/cells')).body.items.map((cell: { waiting: number }) => cell.waiting);
+  await until(async () => (await waiting()).every((count: number) => count === 0));
   await app.cells[1]!.cutOff();
   await until(async () => (await ready()).cells_away !== undefined);
   await app.administrator.api('PATCH', `/api/v1/webhooks/${second!.id}`, { name: 'renamed meanwhile' });
-  const waiting = async () => (await api('/cells')).body.items.map((cell: { waiting: number }) => cell.waiting);
   expect(await waiting()).toEqual([0, 0, 1]);
   await app.cells[1]!.restore();
   await until(async () => (await waiting())[2] === 0);
