@@ -157,7 +157,7 @@ test.each([
   });
 });
 
-test('a URL where nothing listens is named, with the exit code of no Weir', async () => {
+test('at a URL where nothing listens a command names it and ends with exit code 3', async () => {
   const result = await remote(['job', 'list', '--url', 'http://127.0.0.1:9', '--token-file', 'token']);
   expect(result).toMatchObject({ code: 3, err: expect.stringContaining('http://127.0.0.1:9') });
 });

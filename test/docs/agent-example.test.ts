@@ -2,6 +2,8 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
@@ -201,13 +203,24 @@ describe('the client for Python', () => {
   test.each<[string, { options?: string; url?: string; under?: string; file?: string }, RegExp]>([
     ['an option', { options: ', lease_seconds=1' }, /claim: 422 invalid_request: \/lease_seconds: Give at least 5\./],
     ['a URL without a scheme', { url: '127.0.0.1:8080' }, /127\.0\.0\.1:8080 is not an http or https URL/],
-    ['a URL of something else', { under: '/docs' }, /\/session: 404 /],
+    ['a URL that Weir does not have', { under: '/docs' }, /\/session: 404 /],
     ['a missing file', { file: 'missing' }, /FileNotFoundError: .*'missing'/],
   ])('ends with an error that names what is wrong: %s', async (_, given, message) => {
     const { agent } = await subscribed();
     const { ended, errors } = run(agent.credential, given);
     expect(await ended).toEqual([1, null]);
     expect(errors()).toMatch(message);
+  });
+
+  test('ends with an error at a URL where something else answers', async () => {
+    const other = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1');
+    onTestFinished(() => void other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const { agent } = await subscribed();
+    const { ended, errors } = run(agent.credential, { url: `http://127.0.0.1:${port}` });
+    expect(await ended).toEqual([1, null]);
+    expect(errors()).toContain('/session: 200 : Weir did not answer this: check the URL');
   });
 
   test('extends leases while a handler works, and lets it finish after SIGTERM', async () => {

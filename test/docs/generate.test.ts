@@ -5,6 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { settingTable } from '../../server/base/settings/table.ts';
 import { buildProgram } from '../../server/cli/command/program.ts';
 import { commands } from '../../server/cli/commands.ts';
+import type { Table } from '../../server/model/table.ts';
+import { webhookFields } from '../../server/model/webhooks.ts';
 import { contentsOf, documents, fillRegion, headingsOf, regionsOf, root, withoutCode } from './documents.ts';
 import { envExample, tables } from './tables.ts';
 
@@ -59,6 +61,16 @@ function brokenLinks(path: string): string[] {
 test.each(paths)('every link of %s leads to a file or a heading', (path) => {
   expect(linksOf(documents[path]!).length).toBeGreaterThan(0);
   expect(brokenLinks(path)).toEqual([]);
+});
+
+test('each section of a guide that a form names is a heading of it', () => {
+  const named = Object.values(webhookFields as Table).flatMap(({ form }) => form?.guide ?? []);
+  expect(named.length).toBeGreaterThan(0);
+  const missing = named.filter((guide) => {
+    const [page, section] = guide.split('#');
+    return !headingsOf(documents[`views/docs/${page}.md`]!).some(({ anchor }) => anchor === section);
+  });
+  expect(missing).toEqual([]);
 });
 
 test('each package that runs has its reason in the guide Development', () => {

@@ -2,6 +2,7 @@
 import { HtmlValidate } from 'html-validate';
 import { beforeAll, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
+import { send } from '../helpers/agents.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
 import { shared } from '../helpers/shared.ts';
 import { makeWorld } from '../helpers/world.ts';
@@ -58,7 +59,8 @@ beforeAll(async () => {
   Object.assign(ids, {
     webhooks: [world.webhook.id, await idOf('/api/v1/webhooks', slack)],
     agents: [world.agent.id, revoked],
-    events: [world.event],
+    // The page of an event of one byte has a count of one.
+    events: [world.event, await send(world.webhook, '1')],
     rejections: await idsOf('/api/v1/rejections'),
     deliveries: await idsOf('/api/v1/deliveries'),
     users: [await idOf('/api/v1/users', invited), administrator.id],

@@ -12,6 +12,7 @@ import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
 import { groupDeadLetters, listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
 import { everyToken, listTokens } from '../../server/store/queries/users/tokens.ts';
+import { readLatency } from '../../server/store/queries/webhooks/latency.ts';
 import { orderOf } from '../helpers/claims.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
@@ -135,6 +136,20 @@ test('the newest deliveries of an agent are found behind a flood of newer ones o
     expect(scan).toMatch(/rows=(51|204) loops=1\)/);
     expect(scan).not.toContain('Rows Removed by Filter');
   }
+});
+
+test('the slowest webhooks are looked up from the longest time on, until there are enough', async () => {
+  await fresh.database.query({
+    text: `
+      with added as (insert into webhooks (id, name) select gen_random_uuid(), 'w' || n from generate_series(1, 1000) n returning id)
+      insert into latency (subject_id, step, at, stage, bucket, count)
+      select id, 3600, date_trunc('hour', now()), 0, 40, 1 from added`,
+  });
+  for (const table of ['webhooks', 'latency']) await fresh.database.query({ text: `vacuum analyze ${table}` });
+  const { plans, database } = explaining('(analyze)');
+  await readLatency(database, 1, Date.now());
+  // Each hour gives its 375 longest times, of which 300 are compared.
+  expect(plans[0]).toMatch(/using webhooks_pkey on webhooks t .* loops=300\)/);
 });
 
 type Read = (database: Database) => Promise<unknown>;

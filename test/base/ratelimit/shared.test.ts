@@ -208,16 +208,18 @@ describe('an unavailable store', () => {
 
   test('that is stopped and started again fails open, and then counts again', async () => {
     const server = await redis();
-    const { shared, setClock } = await patientLimiter([server.url]);
+    const { shared, setClock, reports } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
     expect(allowed(await takes(shared, 'refused', 6))).toBe(5);
     await server.stop();
     // Before any call.
     await until(() => shared.health() === 'degraded');
+    expect(reports).toEqual([]);
     const waiting = Promise.all([takes(shared, 'a', 100), takes(shared, 'refused', 10)]);
     setClock(() => BUDGET_MS);
     expect((await waiting).map(allowed)).toEqual([100, 10]);
-    await until(() => shared.health() === 'degraded');
+    await until(() => reports.length > 0);
+    expect(shared.health()).toBe('degraded');
     await redis({ port: server.port });
     await until(() => shared.health() === 'ok');
     expect(allowed(await takes(shared, 'a', 9))).toBe(5);

@@ -353,9 +353,10 @@ describe('ending', () => {
     '%s lets running commands finish, and settles their deliveries',
     async (signal) => {
       weir.add();
-      const { ended } = consume(['--drain-seconds', '20', '--exec', HELD]);
+      const { ended, err } = consume(['--drain-seconds', '20', '--exec', HELD]);
       await until(async () => (await begun()) === 1);
       process.emit(signal, signal);
+      expect(err().includes('press Ctrl-C again')).toBe(signal === 'SIGINT');
       // npm passes Ctrl-C of a terminal on a second time.
       process.emit('SIGINT', 'SIGINT');
       await until(() => weir.calls('claim').at(-1)!.gone);

@@ -284,7 +284,7 @@ describe('usage', () => {
     expect(arrived).toEqual([]);
   });
 
-  test('--unsigned sends without a signature, and goes with no key', async () => {
+  test('--unsigned sends without a signature, and is refused beside a secret', async () => {
     const { url, arrived } = await receiver((response) => reply(response, 202));
     expect(await send([url, '--unsigned'])).toMatchObject({ exitCode: 0 });
     expect(arrived).toHaveLength(1);

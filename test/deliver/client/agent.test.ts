@@ -246,7 +246,7 @@ test.each<[string, unknown, string]>([
   expect(weir.calls('nack')[0]!.body.reason).toBe(reason);
 });
 
-test('run takes no delivery without a handler', () => {
+test('run throws without a handler', () => {
   expect(() => agent.run(undefined as never)).toThrow(TypeError);
 });
 

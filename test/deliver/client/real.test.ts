@@ -29,7 +29,7 @@ test('me names the agent and counts what waits for it', async () => {
   expect(await agent.me()).toMatchObject({ id, pending: 1, oldest_pending_seconds: expect.any(Number) });
 });
 
-test('what is wrong with a call is named by its members', async () => {
+test('the error of a refused call names the members that are wrong', async () => {
   const { credential } = await subscribed();
   const agent = new Agent({ url: app.url, credential });
   const answer = 'answered api/v1/agent/deliveries/claim with 422: /webhook_ids/0: Give an id, such as ';

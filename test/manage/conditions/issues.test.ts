@@ -1,4 +1,5 @@
 /** Issues: conditions that were seen. Each begins, is seen again, and is resolved by its cause alone; users say who looks after it. */
+import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { issueOperations } from '../../../server/manage/api/issues/issue-operations.ts';
@@ -244,6 +245,18 @@ describe('with users', () => {
     expect(again).toMatchObject({ state: 'open', assignee: 'ada@example.org', note: 'Asked the sender.' });
     for (const wrong of [{ snoozed_until: '2020-01-01T00:00:00Z' }, { state: 'resolved' }, { assignee: '' }])
       expect((await operator.api('PATCH', path, wrong)).status).toBe(422);
+  });
+
+  test('the issues of up to 100 webhooks or agents can be asked for together', async () => {
+    const [one, other] = [await deadLetters(), await deadLetters()];
+    const listed = (ids: string[]) => viewer.api('GET', `/api/v1/issues?subject_id=${ids.join(',')}`);
+    const ids = [one.agent.id, other.agent.id, ...Array.from({ length: 98 }, randomUUID)];
+    const { body } = await listed(ids);
+    expect(body.items.map(({ id }: { id: string }) => id)).toEqual([other.issue.id, one.issue.id]);
+    expect((await listed([...ids, randomUUID()])).body).toMatchObject({
+      code: 'invalid_request',
+      errors: [{ parameter: 'subject_id' }],
+    });
   });
 
   test('it is resolved when its cause is gone, and stays in the list', async () => {

@@ -306,6 +306,11 @@ test('SECRETS_KEY_PREVIOUS authenticates a backup, and without a key the advice 
   await expect(stat(join(data, 'secrets.key'))).rejects.toThrow('ENOENT');
 });
 
+test('a backup that is missing is named, and why it cannot be read', async () => {
+  const reason = /none\.dump cannot be read: there is no such file$/m;
+  await expectRefused(restoreInto(target, join(directory, 'none.dump')), reason);
+});
+
 test('a changed record is not authentic, and one that is not JSON is damaged', async () => {
   for (const [from, to, reason] of [
     ['"format":1', '"format":1,"x":1', /is damaged: its record does not fit|cannot be authenticated/],

@@ -180,6 +180,7 @@ test('metrics of the primary exist from the start', async () => {
 });
 
 test('a process that ends while the database is read is counted once', async () => {
+  await send(await app.addWebhook());
   const snapshot = await app.app.metrics();
   let endRead = () => {};
   const read = new Promise<null>((resolve) => {

@@ -150,7 +150,7 @@ describe.runIf(isRoot)('started by root', () => {
     const limit = 'echo 1024 >/proc/sys/net/ipv4/ip_unprivileged_port_start && exec "$@"';
     const unshared = ['unshare', '--net', 'sh', '-c', limit, 'sh', own];
     expect(run(unshared, { port: 80 })).toMatch(
-      /^the user weir cannot listen: PORT 80 needs privileges .*choose a PORT above 1023 .*CAP_NET_BIND_SERVICE/,
+      /^the user weir cannot listen: PORT 80 needs privileges that this user does not have; choose a PORT above 1023 .*CAP_NET_BIND_SERVICE/,
     );
     expect(run(unshared, { port: 1024 })).toBe('served\n');
   });

@@ -149,6 +149,21 @@ describe('a rejected request is stored with its reason', () => {
   });
 });
 
+test.each([
+  ['sha256', 'x-hub-signature-256 or x-webhook-signature: sha256=SIGNATURE; the signature in hex'],
+  ['stripe', 'stripe-signature: t=TIME,v1=SIGNATURE; the signature in hex'],
+  ['slack', 'x-slack-signature: v0=SIGNATURE, and x-slack-request-timestamp; the signature in hex'],
+  ['shopify', 'x-shopify-hmac-sha256: SIGNATURE, and x-shopify-webhook-id; the signature in base64'],
+  ['ship24', 'authorization: Bearer SECRET'],
+  ['basic', 'authorization: Basic and base64 of the secret'],
+])('the hint for an unsigned request says what the scheme %s expects', async (signature_scheme, expected) => {
+  const webhook = await app.addWebhook({ secret: `weir:${SECRET}`, signature_scheme });
+  await send(webhook, []);
+  const { reason, hint } = await newest(webhook);
+  expect([reason, hint]).toEqual(['header_missing', expect.stringMatching(/^The request carries no signature\. /)]);
+  expect(hint.split(' Expected: ')[1]).toBe(`${expected}.`);
+});
+
 test('a request refused for another cause is not a rejection', async () => {
   const limited = await app.addWebhook({ secret: SECRET, rate_limit_max: 1, max_payload_bytes: 10 });
   expect(await send(limited, [], 'longer than ten')).toBe('payload_too_large');

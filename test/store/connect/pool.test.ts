@@ -113,7 +113,8 @@ test('a statement on a function that another session has just changed is repeate
   await fresh.database.transaction(async (query) => {
     await query(replace);
     second = database.query(replace);
-    await until(async () => (await query({ text: 'select from pg_locks where not granted' })).length > 0);
+    const waiting = 'select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid))';
+    await until(async () => (await query({ text: waiting })).length > 0);
   });
   expect(await second!).toEqual([]);
 });

@@ -238,7 +238,7 @@ export const audit: readonly Row[] = [
     'audit list --from 2000-01-01T00:00:00Z --target {ada} --action user.create',
     /^NUMBER.*\n\d+ +TIME .* user\.create +ada@example\.org \(\{ada\}\)\n$/,
   ],
-  ['audit list --to 2000-01-01T00:00:00Z', 'No matching entries.\n'],
+  ['audit list --to 2000-01-01', 'No matching entries.\n'],
   ['audit verify', /^All \d+ entries are valid\.\n {2}Head {2}(?<head>[0-9a-f]{64})\n$/],
   ['audit verify --head {head}', /^All \d+ entries are valid\./],
   [

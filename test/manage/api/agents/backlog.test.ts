@@ -63,6 +63,8 @@ test('counts what came for its webhooks since it is subscribed, and what ended',
   expect(body).toMatchObject({ pending: 1, exact: true, caught_up_at: expect.any(String) });
   expect(body.out_per_second).toBeGreaterThan(body.in_per_second);
   expect(body.points.at(-1).pending).toBe(1);
+  const before = body.points.filter(({ at }: { at: string }) => Date.parse(at) <= nowMs);
+  expect(before.map(({ pending }: { pending: number }) => pending)).toEqual(before.map(() => 0));
   expect(await viewer.page(`/agents/${agent.id}`)).toMatch(/<b>1<\/b> delivery waits[\s\S]*Caught up at <time/);
 });
 
