@@ -66,7 +66,8 @@ export type ByteText = string;
 
 /**
  * SQL: the bytes of a column as ByteText. Connections send text, and by default Postgres sends bytes in hex, two characters a byte. As
- * Latin-1
+ * Latin-1 they take half of the CPU (bench/NOTES.md); a fifth of that is the search for NUL, which text cannot contain. Base64 if they
+ * contain NUL, or if the encoding of the database may not have all characters of Latin-1.
  */
 export const asText = (bytes: string) => `
   case when position('\\x00'::bytea in ${bytes}) = 0 and getdatabaseencoding() = 'UTF8'

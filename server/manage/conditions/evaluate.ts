@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Settings } from '../../base/settings/read.ts';
 import { conditionOf, type ReportedKind, reportOf } from '../../model/conditions.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
+import { PartialReads } from '../../store/cells/cells-database.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
 import {
@@ -24,6 +25,8 @@ import { type AlertSettings, type Machine, type MachineSpool, type Reported, rea
 const MACHINE_GONE_MS = 86_400_000;
 /** Alerts that begin in one evaluation; the next one continues. */
 const BEGUN_MAX = 200;
+/** Found in every cell. While one is away its rows are missing, so these alerts do not end. */
+const OVER_CELLS = ['pending', 'dead_letters'] as const;
 /** Longest pause within an evaluation: after it, another machine may evaluate. */
 const EVALUATION_SECONDS_MAX = 60;
 
@@ -42,13 +45,14 @@ export interface Evaluated {
  * @returns null if another machine evaluates.
  */
 export function evaluate(
-  database: Pick<Database, 'transaction'>,
+  database: Database,
   settings: AlertSettings & Pick<Settings, 'ALERT_URL' | 'PUBLIC_URL'>,
   machine: Machine,
   nowMs: number,
   carried: CarriedAlert | null = null,
 ): Promise<Evaluated | null> {
-  return database.transaction(async (query) => {
+  const reads = new PartialReads(database);
+  return reads.transaction(async (query) => {
     // A machine that freezes loses its session, and so the lock.
     await query({ text: `set local idle_in_transaction_session_timeout = '${EVALUATION_SECONDS_MAX}s'` });
     const [row] = await query<{ locked: boolean }>({
@@ -58,8 +62,9 @@ export function evaluate(
     if (carried !== null) await adoptAlert(query, carried);
     const { spool } = machine;
     const { held, cut } = await readReported(query, settings, machine, nowMs);
+    const missing = reads.cellsAway === undefined ? [] : OVER_CELLS;
     const active = await readActiveAlerts(query);
-    const ended = await updateAlerts(query, progressOf(active, held, cut, spool, nowMs));
+    const ended = await updateAlerts(query, progressOf(active, held, new Set([...cut, ...missing]), spool, nowMs));
     const began = begin(active, held, nowMs);
     for (const alert of began) await insertAlert(query, alert);
     if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);

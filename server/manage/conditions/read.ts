@@ -11,6 +11,7 @@ import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
+import { PartialReads } from '../../store/cells/cells-database.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
@@ -67,6 +68,13 @@ export function heldReader(
     return rows;
   };
   const { settings, database, history, commitFailure, spoolFolder, cells } = parts;
+  /** While a cell is away its rows are missing: what other cells lack may hold there. */
+  const overCells = async (kinds: readonly ConditionKind[], read: (reads: Database) => Promise<Held[]>) => {
+    const reads = new PartialReads(database);
+    const held = await read(reads);
+    cut.set(`cells: ${kinds}`, reads.cellsAway === undefined ? [] : kinds);
+    return held;
+  };
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const spool = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
   const readers: Reader[] = [
@@ -85,16 +93,24 @@ export function heldReader(
     },
     async () => cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
     async (nowMs) => liveConditions(history, nowMs),
-    (nowMs) => readAgentConditions(parts, nowMs),
-    (nowMs) => readHeldConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
-    async () => {
-      const agents = whole('undelivered', AGENTS_MAX, await readUndelivered(database), ['undelivered']);
-      return agents.map(({ count: value, ...subject }) => ({ kind: 'undelivered', subject, value }));
-    },
+    (nowMs) =>
+      overCells(['dead_letters', 'pending'], (reads) =>
+        readAgentConditions(reads, settings.ALERT_PENDING_SECONDS, nowMs),
+      ),
+    (nowMs) => overCells(['held'], (reads) => readHeldConditions(reads, settings.ALERT_PENDING_SECONDS, nowMs)),
+    () =>
+      overCells(['undelivered'], async (reads) => {
+        const agents = whole('undelivered', AGENTS_MAX, await readUndelivered(reads), ['undelivered']);
+        return agents.map(({ count: value, ...subject }) => ({ kind: 'undelivered', subject, value }));
+      }),
     keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, whole, nowMs)),
     (nowMs) => readOldSecretConditions(database, whole, nowMs),
-    keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
-    keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
+    keptFor(FILTERS_VALID_MS, async () =>
+      filterConditions(whole('filters', FILTERS_MAX, await readFilters(database, null, FILTERS_MAX), ['filter'])),
+    ),
+    keptFor(RETENTION_VALID_MS, (nowMs) =>
+      overCells(['expiring', 'archive'], (reads) => readRetentionConditions(reads, retention, nowMs)),
+    ),
     async (nowMs) => {
       const overdue = whole('overdue', WEBHOOKS_MAX, await readOverdueWebhooks(database, nowMs), ['silent']);
       return overdue.map((one) => silentCondition(one, nowMs));
@@ -110,8 +126,7 @@ export function heldReader(
   };
 }
 
-async function readAgentConditions({ database, settings }: ReaderParts, nowMs: number): Promise<Held[]> {
-  const threshold = settings.ALERT_PENDING_SECONDS;
+async function readAgentConditions(database: Database, threshold: number, nowMs: number): Promise<Held[]> {
   const agents = await readActiveAgents(database);
   const names = new Map(agents.map(({ id, name }) => [id, name]));
   const subjectOf = (id: string) => ({ id, name: names.get(id)! });

@@ -6,6 +6,7 @@ import type { Query } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
 import { readWaiting } from '../../store/queries/agents/activity.ts';
 import {
+  DEAD_READ_MAX,
   readActiveAgents,
   readNewDeadLetters,
   readRefusedRequests,
@@ -65,6 +66,7 @@ export async function readReported(
   const fewest = refused[WEBHOOKS_MAX - 1];
   const cut = new Set<ReportedKind>([
     ...(overdue.length < WEBHOOKS_MAX ? [] : (['silent'] as const)),
+    ...(dead.reduce((sum, { count }) => sum + count, 0) < DEAD_READ_MAX ? [] : (['dead_letters'] as const)),
     // Each webhook that is left out has fewer rejections than the last one.
     ...(fewest === undefined || fewest.rejected + fewest.limited + fewest.refused <= rejectionsMax * END_RATIO
       ? []

@@ -73,7 +73,7 @@ export class Cells implements CellList {
     const [home] = this.#all;
     if (this.#all.length === 1) return home!;
     const number = uuidv7Cell(id);
-    const cell = this.find(number);
+    const cell = this.#used.find((each) => each.number === number);
     return cell !== undefined && uuidv7Milliseconds(id) >= cell.sinceMs - CLOCKS_APART_MS ? cell : home!;
   }
 

@@ -1,10 +1,10 @@
 /** Webhooks of one installation in three databases, as senders, agents and people see them. */
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { chooseCell } from '../../../server/manage/api/webhooks/webhook-changes.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
-import { uuidv7Cell } from '../../../server/store/ids.ts';
+import { uuidText, uuidv7, uuidv7Cell } from '../../../server/store/ids.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { insertCell } from '../../../server/store/queries/cells/cells.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
@@ -93,6 +93,8 @@ test('a cell that is being added is not in use, and is removed when that was int
 
   for (const path of ['events', 'deliveries', 'deliveries/counts', 'issues'])
     expect((await app.administrator.api('GET', `/api/v1/${path}`)).status).toBe(200);
+  const there = uuidText(uuidv7(Date.now(), randomBytes(16), number));
+  expect((await app.administrator.api('GET', `/api/v1/events/${there}`)).status).toBe(404);
   const sent = await send(webhooks[1]!);
   const claimed = await agent.claim();
   expect(claimed.map(({ event }) => event.id)).toContain(sent);

@@ -1,6 +1,7 @@
 /** Lists, look-ups and actions over all cells while one of them is away: what is there, and what it lacks. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { evaluate } from '../../../server/manage/conditions/evaluate.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
@@ -131,4 +132,31 @@ test('a command prints the list, and says on stderr that a cell is away', async 
   expect(listed.err).toBe(`weir: cell 1 (${app.cells[0]!.name}) cannot be reached: what it has is not in this list\n`);
   expect(JSON.parse(listed.out)).toMatchObject({ items: [{ id: third }, { id: first }], cells_away: east() });
   expect(listed.code).toBe(0);
+});
+
+test('no issue and no alert ends while a cell is away that may have what it is about', async () => {
+  const { database } = app.cells[0]!;
+  const { id } = await app.agentOf([webhooks[1]!]);
+  await database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
+           values (gen_random_uuid(), $1, $2, gen_random_uuid(), now(), 0, 'dead', now())`,
+    values: [webhooks[1]!.id, id],
+  });
+  onTestFinished(async () => {
+    await bringBack();
+    await database.query({ text: 'delete from deliveries where agent_id = $1', values: [id] });
+  });
+  const open = async () =>
+    (await api('GET', `/issues?kind=dead_letters&state=open&subject_id=${id}`)).body.items.length;
+  const evaluated = async () => {
+    const machine = { startedMs: 0, spool: null, cells: [], disks: [] };
+    const { began, ended } = (await evaluate(app.primary.database, app.settings, machine, Date.now()))!;
+    return [began, ended].map((alerts) => alerts.filter(({ subject_id }) => subject_id === id).length);
+  };
+  await until(async () => (await open()) === 1);
+  expect(await evaluated()).toEqual([1, 0]);
+  await takeAway();
+  await until(() => app.primary.numbered(1).away !== null);
+  expect(await open()).toBe(1);
+  expect(await evaluated()).toEqual([0, 0]);
 });

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import { ON_CITUS } from '../../../store/cells/address.ts';
+import type { Cell } from '../../../store/cells/cell.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
 import { cellConninfo, describeConninfo } from '../../../store/connect/conninfo.ts';
@@ -16,6 +17,7 @@ import {
   isEmpty,
   lockCell,
   nameSelf,
+  readCells,
   readSelf,
   updateCell,
 } from '../../../store/queries/cells/cells.ts';
@@ -113,7 +115,7 @@ export class CellService {
       await cell.prepare();
       await copyTo(cell, home);
     } catch (error) {
-      const left = await this.#forget(made.value, text === ON_CITUS).then(
+      const left = await this.#forget(made.value, id, text === ON_CITUS).then(
         () => '',
         () => ` Remove cell ${made.value} before another try.`,
       );
@@ -122,16 +124,20 @@ export class CellService {
         : invalid('/database', said(error, text, this.#isLocal) + left);
     }
     return this.#change(async (query) => {
+      if ((await lockCell(query, made.value))?.id !== id)
+        return invalid(text === ON_CITUS ? '/citus' : '/database', 'The cell was removed while it was added.');
       await updateCell(query, made.value, { state: 'active' });
       return made;
     });
   }
 
-  /** Removes a cell that could not be added. */
-  async #forget(number: number, isOnCitus: boolean): Promise<void> {
-    if (isOnCitus) await dropCitusSchema(homeOf(this.#parts.cells), number);
+  /** Removes a cell that could not be added, unless it was removed before: then the next one may have its number. */
+  async #forget(number: number, id: string, isOnCitus: boolean): Promise<void> {
+    const home = homeOf(this.#parts.cells);
+    if (!(await readCells(home)).some((row) => row.id === id)) return;
+    if (isOnCitus) await dropCitusSchema(home, number);
     await this.#change(async (query) => {
-      await deleteCell(query, number);
+      await deleteCell(query, id);
       return { kind: 'done', value: number };
     });
   }
@@ -212,27 +218,28 @@ export class CellService {
     if (cell.state !== 'adding' && !(await isEmptied())) return problem('cell_in_use');
     if (cell.address.kind === 'citus') {
       // In this state no process uses the tables, and after an error another call can continue.
-      const retired = await this.#changeUnused(number, (query) => updateCell(query, number, { state: 'adding' }));
+      const retired = await this.#changeUnused(cell, (query) => updateCell(query, number, { state: 'adding' }));
       if (retired.kind === 'problem') return retired;
       try {
         await dropCitusSchema(homeOf(cells), number);
       } catch (error) {
         if (error instanceof DatabaseUnavailable) throw error;
-        const said = oneLine((error as Error).message);
-        return problem('cell_in_use', `Citus does not drop the schema of the cell: ${said}. Remove the cell again.`);
+        const reason = oneLine((error as Error).message);
+        return problem('cell_in_use', `Citus does not drop the schema of the cell: ${reason}. Remove the cell again.`);
       }
     }
-    return this.#changeUnused(number, async (query, { name }) => {
-      await deleteCell(query, number);
+    return this.#changeUnused(cell, async (query, { id, name }) => {
+      await deleteCell(query, id);
       await this.#record(query, 'remove', number, name, {});
     });
   }
 
   /** Changes a cell that no webhook is in. */
-  #changeUnused(number: number, work: (query: Query, row: CellRow) => Promise<void>): Promise<Result<number>> {
+  #changeUnused(cell: Cell, work: (query: Query, row: CellRow) => Promise<void>): Promise<Result<number>> {
+    const { number, address } = cell;
     return this.#change(async (query) => {
       const row = await lockCell(query, number);
-      if (row === undefined) return problem('cell_unknown');
+      if (row === undefined || !cell.isOf(row, address)) return problem('cell_unknown');
       if (await hasWebhooks(query, number)) return problem('cell_in_use');
       await work(query, row);
       return { kind: 'done', value: number };

@@ -9,7 +9,7 @@ import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 export const WEBHOOKS_MAX = 1_000;
 export const AGENTS_MAX = 10_000;
 /** Dead letters that one scan reads. */
-const DEAD_READ_MAX = 100_000;
+export const DEAD_READ_MAX = 100_000;
 /** Agents whose dead letters are looked up one by one: all partitions of one take 0.1 ms, a scan of DEAD_READ_MAX 60. */
 const LOOKED_UP_MAX = 200;
 export interface RefusedRequests {

@@ -67,8 +67,9 @@ export async function updateCell(
   });
 }
 
-export async function deleteCell(query: Query, number: number): Promise<void> {
-  await query({ text: 'delete from cells where number = $1', values: [number] });
+/** @param id not the number, which the next cell may have by now */
+export async function deleteCell(query: Query, id: string): Promise<void> {
+  await query({ text: 'delete from cells where id = $1', values: [id] });
 }
 
 /** Notes the mark that was written to a cell. Announces nothing. */
