@@ -116,3 +116,15 @@ async function makeTemplate(conninfo: string, run: Run): Promise<void> {
   }
   await run(`alter database ${making} rename to ${TEMPLATE}`);
 }
+
+/** SQL: creates conflict_once(), the function of a trigger that fails at its first call, as a conflict of transactions does. */
+export const createConflictOnce = `
+  create sequence tries;
+  create function conflict_once() returns trigger language plpgsql as $$
+  begin
+    if nextval('tries') = 1 then
+      raise 'a conflict' using errcode = 'serialization_failure';
+    end if;
+    return null;
+  end
+  $$`;

@@ -57,7 +57,7 @@ export class Disks {
   look(nowMs: number): void {
     for (const [place, path] of diskPaths(this.#settings())) {
       if (this.#reading.has(place)) {
-        // The last read hangs, so the earlier values are no longer valid.
+        // The last read hangs, so the earlier values do not count.
         this.#samples.delete(place);
         continue;
       }

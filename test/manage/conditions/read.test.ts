@@ -553,7 +553,7 @@ test('of many revoked agents each is found, with its undelivered deliveries', as
   expect([held.length, new Set(held.map(({ value }) => value))]).toEqual([300, new Set([2])]);
 });
 
-test('with ten thousand agents, what is no longer so of one of them is known', async () => {
+test('with ten thousand agents, what ended of one of them is known', async () => {
   await run(
     `insert into agents (id, name, lookup_id, secret_hash)
      select gen_random_uuid(), 'agent ' || i, 'x' || lpad(i::text, 11, '0'), sha256(i::text::bytea) from generate_series(1, 10000) i`,

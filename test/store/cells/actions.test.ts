@@ -6,6 +6,7 @@ import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
 import { startRunner } from '../../helpers/jobs.ts';
+import { createConflictOnce } from '../../helpers/postgres.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -171,15 +172,7 @@ test('activity, counts and search are over all cells', async () => {
 test('a conflict at the commit of a cell repeats the whole transaction, unless another cell has committed', async () => {
   const statements = `
     create table kept (n int);
-    create sequence tries;
-    create function conflict_once() returns trigger language plpgsql as $$
-    begin
-      if nextval('tries') = 1 then
-        raise 'a conflict' using errcode = 'serialization_failure';
-      end if;
-      return null;
-    end
-    $$;
+    ${createConflictOnce};
     create constraint trigger conflict_once after insert on kept initially deferred for each row execute function conflict_once()`;
   for (const { database } of app.cells) await database.query({ text: statements });
   const keep = (n: number, ...cells: number[]) =>

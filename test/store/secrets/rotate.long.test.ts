@@ -9,7 +9,7 @@ import { fingerprintOf, seal, unsealBy } from '../../../server/store/secrets/sea
 import { startTestApp } from '../../helpers/app.ts';
 import { weirOn } from '../../helpers/command.ts';
 import { addPerson, request } from '../../helpers/people.ts';
-import { freshDatabase } from '../../helpers/postgres.ts';
+import { createConflictOnce, freshDatabase } from '../../helpers/postgres.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { ofEach } from '../../helpers/shared.ts';
@@ -236,15 +236,7 @@ test('a batch that is repeated after a conflict is counted once', async () => {
   await addWebhook(oldKey);
   await database.query({
     text: `
-      create sequence tries;
-      create function conflict_once() returns trigger language plpgsql as $$
-      begin
-        if nextval('tries') = 1 then
-          raise 'a conflict' using errcode = 'serialization_failure';
-        end if;
-        return null;
-      end
-      $$;
+      ${createConflictOnce};
       create trigger conflict_once after update on webhook_secrets for each statement execute function conflict_once()`,
   });
   expect(await rotateKeys(database, [someKey, oldKey], systemActor)).toMatchObject({
