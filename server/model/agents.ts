@@ -182,6 +182,8 @@ export type AgentPatch = z.output<typeof agentInput.update>;
 
 export const backlogSchema = z.object({
   pending: z.int().describe('deliveries that wait or are under lease; with a filter, before it is applied'),
+  leased: z.int().describe('those of them that are under lease'),
+  dead: z.int().describe('dead letters'),
   exact: z.boolean().describe('false: more than 100,000, estimated'),
   in_per_second: z.number().describe('events of its webhooks in the last 5 minutes'),
   out_per_second: z

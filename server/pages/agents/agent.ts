@@ -27,15 +27,20 @@ export async function readWork(call: Call, id: string) {
     call('listDeliveries', { query: { agent_id: id, state, limit: String(DELIVERIES_SHOWN) } });
   const webhooksWith = (filtered: string) =>
     call('listAgentWebhooks', { id, query: { filtered, limit: String(WEBHOOKS_SHOWN) } });
-  const counting = call('countDeliveries', { query: { agent_id: id } });
+  const showing = partOf(call('showBacklog', { id }));
+  // The page of a revoked agent needs the numbers, also when the history of its webhooks takes too long.
+  const counting = showing.then(async (backlog) => {
+    if (backlog !== null) return { ...backlog, pending: backlog.pending - backlog.leased };
+    const counted = await call('countDeliveries', { query: { agent_id: id } });
+    return counted.kind === 'done' ? counted.body : null;
+  });
   const acting = agentActivity(call, [id]).then((activity) => Object.values(activity)[0]);
   // To find none in progress, Postgres reads all that are pending.
   const leasing = counting.then(async (counted) => {
-    const hasNone = counted.kind === 'done' && counted.body.leased === 0;
-    if (hasNone && (counted.body.exact || !(await acting)?.working)) return emptyPage;
+    if (counted?.leased === 0 && (counted.exact || !(await acting)?.working)) return emptyPage;
     return itemsOf(await deliveriesIn('leased'));
   });
-  const [filtered, others, counted, pending, leased, dead, activity, backlog] = await Promise.all([
+  const [filtered, others, counts, pending, leased, dead, activity, backlog] = await Promise.all([
     webhooksWith('true'),
     webhooksWith('false'),
     counting,
@@ -43,7 +48,7 @@ export async function readWork(call: Call, id: string) {
     leasing,
     deliveriesIn('dead'),
     acting,
-    partOf(call('showBacklog', { id })),
+    showing,
   ]);
   const subscriptions = [...itemsOf(filtered).items, ...itemsOf(others).items].slice(0, WEBHOOKS_SHOWN);
   const receivingIds = subscriptions.slice(0, FLOW_WEBHOOKS).map(({ webhook_id }) => webhook_id);
@@ -58,7 +63,7 @@ export async function readWork(call: Call, id: string) {
     issues,
     lamps: receiving.length === 0 ? [] : receivingLamps(receiving, issues ?? [], now),
     backlog: backlog && { ...backlog, ...backlogChart(backlog) },
-    counts: counted.kind === 'done' ? counted.body : null,
+    counts,
     deliveries: { pending: itemsOf(pending), leased, dead: itemsOf(dead) },
     cellsAway: itemsOf(pending).cells_away,
     activity,

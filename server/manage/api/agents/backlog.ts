@@ -34,8 +34,8 @@ export function showBacklog(database: Database) {
       ]);
       const pending = counted.pending + counted.leased;
       return done(200, {
+        ...counted,
         pending,
-        exact: counted.exact,
         ...forecast(pending, minutes, rateSinceMs, now),
         points: pointsOf(pending, quarters, now, Date.parse(agent.created_at)),
       });

@@ -60,7 +60,7 @@ test('counts what came for its webhooks since it is subscribed, and what ended',
   await addHistory(app.database, [{ webhookId: webhook.id, minuteMs: nowMs, accepted: 40 }]);
   await addAgentHistory(app.database, [{ agentId: agent.id, atMs: nowMs, acknowledged: 90, failed: 0, ended: 90 }]);
   const { body } = await viewer.api('GET', `/api/v1/agents/${agent.id}/backlog`);
-  expect(body).toMatchObject({ pending: 1, exact: true, caught_up_at: expect.any(String) });
+  expect(body).toMatchObject({ pending: 1, leased: 0, dead: 0, exact: true, caught_up_at: expect.any(String) });
   expect(body.out_per_second).toBeGreaterThan(body.in_per_second);
   expect(body.points.at(-1).pending).toBe(1);
   const before = body.points.filter(({ at }: { at: string }) => Date.parse(at) <= nowMs);
