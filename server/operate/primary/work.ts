@@ -4,12 +4,12 @@ import type { Log } from '../../base/telemetry/log.ts';
 import { every } from '../../base/time/every.ts';
 import { runJobs } from '../../deliver/replay/run.ts';
 import { type CellMigrations, type Cells, migrateCells } from '../../store/cells/cells.ts';
-import { copyToAll } from '../../store/cells/copy.ts';
+import { copyToAll, noteDifferentAgents } from '../../store/cells/copy.ts';
 import { finishMoves } from '../../store/cells/move.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { fillWalPool, freeWalBytes } from '../../store/embedded/settings.ts';
 import { noteMark, raiseMark } from '../../store/queries/cells/cells.ts';
-import { noteAgents, readCellWork } from '../../store/queries/cells/copies.ts';
+import { readCellWork } from '../../store/queries/cells/copies.ts';
 import { runMaintenance } from './maintenance.ts';
 import type { Serving, Shared } from './serving.ts';
 import type { PrimarySpool } from './spool.ts';
@@ -107,17 +107,21 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
         .catch(() => {});
     }
   };
-  // During an upgrade, a primary of the earlier release copies agents without columns that it does not know. All agents are copied again
-  // once, by the new release.
-  let isNoted = false;
+  // During an upgrade, a primary of the earlier release copies agents without columns that it does not know. The new release compares them
+  // once with those at home.
+  const compared = new Set<number>();
   const keepUp = async () => {
     if (cells.all().length === 1) return;
     try {
-      if (!isNoted) await noteAgents(home!.database);
-      isNoted = true;
       const work = await readCellWork(home!.database);
       if (work.cells.length > 0) await copyToAll(cells, work.cells);
       if (work.moves) await finishMoves(cells);
+      for (const cell of cells.all().slice(1))
+        if (cell.away === null && !compared.has(cell.number))
+          await noteDifferentAgents(cell, home!.database)
+            .then(() => compared.add(cell.number))
+            // Not migrated yet.
+            .catch(() => {});
     } catch {
       // Tried again in a second.
     }

@@ -7,7 +7,14 @@
  */
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../connect/pool.ts';
-import { forgetCopies, readCopies, readPendingCopies, writeCopies } from '../queries/cells/copies.ts';
+import {
+  forgetCopies,
+  noteAgents,
+  readAgentsDigest,
+  readCopies,
+  readPendingCopies,
+  writeCopies,
+} from '../queries/cells/copies.ts';
 import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';
 
@@ -34,4 +41,14 @@ export async function copyToAll(cells: Pick<Cells, 'all'>, only?: readonly numbe
   const [home, ...others] = cells.all();
   const reached = others.filter(({ number, away }) => away === null && (only?.includes(number) ?? true));
   await Promise.all(reached.map((cell) => copyTo(cell, home!.database).catch(() => {})));
+}
+
+/** Notes that a cell needs all agents again, unless it has what home has of them. Returns whether it does. Rejects as copyTo. */
+export async function noteDifferentAgents(
+  { number, database }: Pick<Cell, 'number' | 'database'>,
+  home: Database,
+): Promise<boolean> {
+  const isDifferent = (await readAgentsDigest(database)) !== (await readAgentsDigest(home));
+  if (isDifferent) await noteAgents(home, number);
+  return isDifferent;
 }

@@ -2,7 +2,9 @@
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
 import { loggedMigrations, runCells } from '../../../server/operate/primary/work.ts';
+import type { Cell } from '../../../server/store/cells/cell.ts';
 import { Cells, migrateCells } from '../../../server/store/cells/cells.ts';
+import { copyTo, noteDifferentAgents } from '../../../server/store/cells/copy.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { type Migration, migrationFiles } from '../../../server/store/migrate.ts';
@@ -23,6 +25,19 @@ import { spawnWeir } from '../../helpers/weir.ts';
 const app = shared(() => startCellApp(1));
 afterEach(async () => {
   for (const { database } of [app, app.cells[0]!]) await takeBack(database);
+});
+
+test('agents are copied again only to a cell that has not all of them', async () => {
+  const [{ database: home }, cell] = app.primary.all() as [Cell, Cell];
+  const agent = await app.agentOf([await app.webhookIn(1)]);
+  const inCell = (text: string) => cell.database.query({ text, values: [agent.id] });
+  const noted = async () => (await noteDifferentAgents(cell, home)) && copyTo(cell, home).then(() => true);
+  await copyTo(cell, home);
+  expect(await noted()).toBe(false);
+  await inCell('update agents set paused_at = now() where id = $1');
+  expect([await noted(), await noted()]).toEqual([true, false]);
+  await inCell('delete from subscriptions where agent_id = $1');
+  expect([await noted(), await noted()]).toEqual([true, false]);
 });
 
 test('what a primary of an earlier release copied without a column is copied again by the next primary that starts', async () => {

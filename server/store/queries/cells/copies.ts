@@ -50,12 +50,13 @@ export async function noteEverything(query: Query, cell: number): Promise<void> 
   });
 }
 
-/** Notes that every cell needs all agents again, with their subscriptions. Call at home. */
-export async function noteAgents({ query }: Queries): Promise<void> {
+/** Notes that a cell needs all agents again, with their subscriptions. Call at home. */
+export async function noteAgents({ query }: Queries, cell: number): Promise<void> {
   await query({
     text: `
-      insert into cell_copies (cell, kind, id) select number, 'agent', agents.id from cells, agents
+      insert into cell_copies (cell, kind, id) select $1::smallint, 'agent', id from agents
       on conflict (cell, kind, id) do update set version = cell_copies.version + 1`,
+    values: [cell],
   });
 }
 
@@ -91,6 +92,19 @@ const tables: readonly {
     others: ['filter', 'filter_slow', 'filter_slow_at'],
   },
 ];
+
+/** A digest of what is copied of all agents: equal at home and in a cell that has all of it. Home and cells have the same time zone. */
+export async function readAgentsDigest({ query }: Queries): Promise<string> {
+  const rows = tables
+    .filter(({ kind }) => kind === 'agent')
+    .map(({ table, keys, others }) => `select row(${[...keys, ...others].join(', ')})::text as of from ${table}`);
+  const [row] = await query<{ digest: string }>({
+    text: `
+      select coalesce(sum(('x' || encode(substr(sha256(convert_to(of, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint::numeric), 0)::text as digest
+      from (${rows.join(' union all ')}) copied`,
+  });
+  return row!.digest;
+}
 
 /** Rows of a table, as JSON text. */
 type Copy = (typeof tables)[number] & { ids: readonly string[]; rows: string };
