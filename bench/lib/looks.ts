@@ -119,6 +119,7 @@ export function placesOf(webhookId: string, agentIds: readonly string[]): string
     ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
     ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/webhooks/latency'],
     ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, '/rejections', '/issues'],
+    `/deliveries?webhook_id=${webhookId}`,
     ...agentIds.flatMap((id) => [`/agents/${id}`, `/deliveries?agent_id=${id}`]),
     ...[...calls, ...lists, 'webhooks?limit=200', 'agents?limit=200', 'events'].map((path) => `/api/v1/${path}`),
   ];

@@ -9,7 +9,7 @@ import {
   readDeliveryDepths,
   sampleDeliveries,
 } from '../../server/store/queries/deliveries/counts.ts';
-import { listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries/lists.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 
@@ -144,12 +144,29 @@ test('the first page of an agent has its newest deliveries, whenever each can be
        lateral (select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008' || lpad(n::text, 15, '0'))::uuid as event) e`,
     agentId,
   );
-  for (const limit of [1, 20, 301]) {
-    const listed = await listDeliveries(fresh.database, { agentId }, null, limit);
-    const newest = await fresh.sql<{ id: string }>(
-      'select id from deliveries order by received_at desc, id desc limit $1',
-      limit,
-    );
-    expect(listed.map(({ id }) => id)).toEqual(newest.map(({ id }) => id));
-  }
+  const newest = await fresh.sql<{ id: string }>('select id from deliveries order by received_at desc, id desc');
+  const ids = newest.map(({ id }) => id);
+  const list = async (...[filter, before, limit, options]: Listing) => {
+    const { rows, stoppedAt } = await listDeliveries(fresh.database, filter, before, limit, options);
+    return { found: rows.map(({ id }) => id), stoppedAt };
+  };
+  const webhookId = agentId;
+  for (const limit of [1, 20, 301])
+    for (const [filter, options] of [
+      [{ agentId }, {}],
+      // As after many replays.
+      [{ agentId }, { recentMax: 0 }],
+      [{ webhookId }, {}],
+      [{ webhookId, agentId }, {}],
+    ] as const)
+      expect(await list(filter, null, limit, options)).toEqual({ found: ids.slice(0, limit), stoppedAt: null });
+  // An hour at a time.
+  const first = await list({ webhookId }, null, 301, { msMax: 0 });
+  expect(first.found).toEqual(ids.slice(0, first.found.length));
+  expect(first.found.length).toBeGreaterThan(0);
+  expect(first.found.length).toBeLessThan(300);
+  const rest = await list({ webhookId }, first.stoppedAt, 301);
+  expect(rest).toEqual({ found: ids.slice(first.found.length), stoppedAt: null });
 });
+
+type Listing = [filter: object, before: string | null, limit: number, options?: object];

@@ -1,7 +1,7 @@
 /** Ids of deliveries, and lists of deliveries in one millisecond. */
 import { expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../server/store/ids.ts';
-import { listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries/lists.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 
@@ -35,9 +35,9 @@ test('a list pages through the deliveries of one millisecond once each, by falli
   });
   const seen: string[] = [];
   for (let before: string | null = null; ; before = seen.at(-1)!) {
-    const page = await listDeliveries(fresh.database, { agentId }, before, 10);
-    if (page.length === 0) break;
-    seen.push(...page.map(({ id }) => id));
+    const { rows } = await listDeliveries(fresh.database, { agentId }, before, 10);
+    if (rows.length === 0) break;
+    seen.push(...rows.map(({ id }) => id));
   }
   expect(seen).toHaveLength(25);
   expect(seen).toEqual([...new Set(seen)].sort().reverse());

@@ -10,7 +10,8 @@ import { readDeadGroups, readNewDeadLetters } from '../../server/store/queries/a
 import { readUndelivered } from '../../server/store/queries/alerts/undelivered.ts';
 import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
-import { groupDeadLetters, listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
+import { groupDeadLetters } from '../../server/store/queries/deliveries/deliveries.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries/lists.ts';
 import { everyToken, listTokens } from '../../server/store/queries/users/tokens.ts';
 import { readLatency } from '../../server/store/queries/webhooks/latency.ts';
 import { orderOf } from '../helpers/claims.ts';
@@ -130,11 +131,34 @@ test('the newest deliveries of an agent are found behind a flood of newer ones o
   await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
   const { plans, database } = explaining('(analyze)');
   await listDeliveries(database, { agentId }, null, 51);
-  const scans = plans[0]!.split(/(?=->)/).filter((node) => /Scan.* on deliveries_live.*\(actual/.test(node));
-  expect(scans).toHaveLength(2);
-  for (const scan of scans) {
-    expect(scan).toMatch(/rows=(51|204) loops=1\)/);
-    expect(scan).not.toContain('Rows Removed by Filter');
+  // Whether there are few of them, and the page.
+  expect(plans).toHaveLength(2);
+  for (const plan of plans) {
+    const scans = plan.split(/(?=->)/).filter((node) => /Scan.* on deliveries_live.*\(actual/.test(node));
+    expect(scans).toHaveLength(2);
+    for (const scan of scans) {
+      expect(scan).toMatch(/rows=(51|204) loops=1\)/);
+      expect(scan).not.toContain('Rows Removed by Filter');
+    }
+  }
+});
+
+test('the deliveries of one webhook are found in the primary key, from the newest on', async () => {
+  const webhookId = randomUUID();
+  await fresh.database.query({
+    text: `
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at, state)
+      select gen_random_uuid(), case when n % 3000 = 0 then $1::uuid else $2::uuid end, $2::uuid, gen_random_uuid(), at, 1, at, 'pending'
+      from generate_series(1, 9000) n, lateral (select now() - interval '1 day' + n * interval '9 seconds' as at) t`,
+    values: [webhookId, randomUUID()],
+  });
+  await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
+  const { plans, database } = explaining('(analyze)', 'keyed');
+  await listDeliveries(database, { webhookId }, null, 51);
+  expect(plans.length).toBeGreaterThan(1);
+  for (const plan of plans) {
+    expect(plan).toMatch(/using deliveries_live_pkey on deliveries_live .*\n.*Index Cond: .*webhook_id/);
+    expect(plan).not.toMatch(/Rows Removed by Filter|Seq Scan|Sort {2}\(/);
   }
 });
 

@@ -2,9 +2,10 @@
 import { z } from 'zod';
 import { invalidQuery } from '../../base/http/issues.ts';
 import type { Problem } from '../../base/http/problem.ts';
+import { cellsAway } from '../../model/cells.ts';
 import { recordId } from '../../model/fields.ts';
 import type { Query } from '../../store/connect/pool.ts';
-import { isTimedId } from '../../store/ids.ts';
+import { isTimedId, uuidv7Time } from '../../store/ids.ts';
 import { cursorExists, type PagedTable } from '../../store/queries/names.ts';
 
 /** Id of an event or a delivery, which contains its time. */
@@ -55,6 +56,18 @@ export function pageOf<Row extends { id: string }, Item = Row>(
   return { items: page.map(describe), next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : null };
 }
 
+/** The page of a search. @param stoppedAt where its time limit ended it; null: it is complete */
+export function searchedPageOf<Row extends { id: string }, Item = Row>(
+  { rows, stoppedAt }: { rows: readonly Row[]; stoppedAt: string | null },
+  limit: number,
+  describe?: (row: Row) => Item,
+) {
+  const page = pageOf(rows, limit, describe);
+  const end = page.next_cursor === null ? stoppedAt : null;
+  const searched_to = end && uuidv7Time(end);
+  return { items: page.items, next_cursor: page.next_cursor ?? end, complete: end === null, searched_to };
+}
+
 const CURSOR_DELETED = 'The item that this cursor names was deleted. Start at the first page.';
 
 /**
@@ -81,5 +94,16 @@ export function pageSchema<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item).describe('the items of this page'),
     next_cursor: z.string().nullable().describe('cursor of the next page; null: this is the last page'),
+  });
+}
+
+/** Response schema of a page of a list that may be searched with a time limit. */
+export function searchedPageSchema<Item extends z.ZodType>(item: Item) {
+  return pageSchema(item).extend({
+    complete: z
+      .boolean()
+      .describe('false: the search reached its time limit before the page was full; next_cursor continues from there'),
+    searched_to: z.iso.datetime().nullable().describe('time down to which an incomplete search looked'),
+    cells_away: cellsAway,
   });
 }

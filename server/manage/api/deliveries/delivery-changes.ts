@@ -17,7 +17,7 @@ import {
   type Undone,
   undoAction,
 } from '../../../store/queries/deliveries/actions.ts';
-import { type DeliveryRecord, findDelivery } from '../../../store/queries/deliveries/deliveries.ts';
+import { type DeliveryRecord, findDelivery } from '../../../store/queries/deliveries/lists.ts';
 import { eventId } from '../paging.ts';
 
 const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;

@@ -19,12 +19,13 @@ import { instant, recordId } from '../../../model/fields.ts';
 import { PartialReads } from '../../../store/cells/cells-database.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { countOrEstimateDeliveries } from '../../../store/queries/deliveries/counts.ts';
-import { findDelivery, groupDeadLetters, listDeliveries } from '../../../store/queries/deliveries/deliveries.ts';
+import { groupDeadLetters } from '../../../store/queries/deliveries/deliveries.ts';
 import { readAttempts } from '../../../store/queries/deliveries/history.ts';
+import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/lists.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { done, found, operation, readerOperation, replyTo } from '../operation.ts';
 
-import { eventId, flag, flagValue, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { eventId, flag, flagValue, listSchema, pageQuery, searchedPageOf, searchedPageSchema } from '../paging.ts';
 import { type ActedOnMany, actOnMany, actOnOne, dismissInput, replayInput, undoMany } from './delivery-changes.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
@@ -54,17 +55,18 @@ export function deliveryOperations(database: Database) {
     /** An agent sees only its own deliveries. */
     listDeliveries: readerOperation({
       query: listQuery,
-      answers: { 200: pageSchema(deliverySchema).extend({ cells_away: cellsAway }) },
+      answers: { 200: searchedPageSchema(deliverySchema) },
       handle: async ({ who, query }) => {
         const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null, from, to } = query;
         // Dead letters have an index. A filter by reason over all deliveries would read every delivery.
         const state = query.state ?? (reason === null ? null : 'dead');
         const agentId = agentIdOf(who) ?? agent_id ?? null;
-        if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
+        const isOthers = agent_id !== undefined && agent_id !== agentId;
+        if (isOthers) return done(200, searchedPageOf({ rows: [], stoppedAt: null }, query.limit));
         const filter = { agentId, webhookId, eventId, state, held: flagValue(query.held), reason, from, to };
         const reads = new PartialReads(database);
-        const rows = await listDeliveries(reads, filter, query.cursor ?? null, query.limit + 1);
-        return done(200, { ...pageOf(rows, query.limit), cells_away: reads.cellsAway });
+        const found = await listDeliveries(reads, filter, query.cursor ?? null, query.limit + 1);
+        return done(200, { ...searchedPageOf(found, query.limit), cells_away: reads.cellsAway });
       },
     }),
 

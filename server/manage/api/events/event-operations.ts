@@ -8,14 +8,13 @@ import { eventDeliveriesSchema, eventSchema } from '../../../model/events.ts';
 import { idOf } from '../../../model/fields.ts';
 import { PartialReads } from '../../../store/cells/cells-database.ts';
 import type { Database } from '../../../store/connect/pool.ts';
-import { uuidv7Time } from '../../../store/ids.ts';
 import { findEvent } from '../../../store/queries/events/events.ts';
 import { askEveryCell, countDeliveriesOf } from '../../../store/queries/events/lists.ts';
 import type { ReplayScope } from '../../../store/queries/replays/events.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { createReplayJob } from '../jobs/job-operations.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';
-import { eventId, listSchema, pageOf } from '../paging.ts';
+import { eventId, listSchema, searchedPageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { ExportSlots, exportFormats, exportText, noSlot, sendParts } from './export.ts';
 import {
@@ -76,15 +75,7 @@ export function eventOperations(
         const order = { ...eventFilterOf(query, agentIdOf(who), cursor), limit: limit + 1, isGone };
         const found = await search.find(order, reads);
         if (found === null) return problemLater('search_busy', 1);
-        const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);
-        const stoppedAt = next_cursor === null ? found.stoppedAt : null;
-        return done(200, {
-          items,
-          next_cursor: next_cursor ?? stoppedAt,
-          complete: stoppedAt === null,
-          searched_to: stoppedAt && uuidv7Time(stoppedAt),
-          cells_away: reads.cellsAway,
-        });
+        return done(200, { ...searchedPageOf(found, limit, describeEvent), cells_away: reads.cellsAway });
       },
     }),
 

@@ -1,12 +1,11 @@
 /** Query parameters and inputs of the routes of events, and the page of the answer. */
 import { z } from 'zod';
-import { cellsAway } from '../../../model/cells.ts';
 import { eventFilters, inOrder, notInOrder } from '../../../model/event-filter.ts';
 import { eventSchema } from '../../../model/events.ts';
 import { example } from '../../../model/fields.ts';
 import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
 import type { EventRecord } from '../../../store/queries/events/events.ts';
-import { flag, pageQuery, pageSchema } from '../paging.ts';
+import { flag, pageQuery, searchedPageSchema } from '../paging.ts';
 
 export const eventListQuery = z.strictObject({ ...pageQuery, ...eventFilters }).refine(inOrder, notInOrder);
 
@@ -51,13 +50,7 @@ export const eventExportQuery = z
     error: 'CSV has no bodies; export NDJSON.',
   });
 
-export const eventPageSchema = pageSchema(eventSchema).extend({
-  complete: z
-    .boolean()
-    .describe('false: the search reached its time limit before the page was full; next_cursor continues from there'),
-  searched_to: z.iso.datetime().nullable().describe('time down to which an incomplete search looked'),
-  cells_away: cellsAway,
-});
+export const eventPageSchema = searchedPageSchema(eventSchema);
 
 type EventOutput = z.output<typeof eventSchema>;
 
