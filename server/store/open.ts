@@ -26,6 +26,8 @@ export interface OpenedDatabase {
   revive(): Promise<void>;
   /** Closes the pool; the last user of an embedded server stops it. */
   detach(): Promise<void>;
+  /** Like `detach`, without a wait for statements: for a program that ends. */
+  leave(): Promise<void>;
 }
 
 const PRIMARY_CONNECTIONS = 3;
@@ -136,12 +138,13 @@ export async function openUnmigrated(
     embedded = await joinServer();
     await before.leave();
   };
+  const leave = async () => embedded?.leave();
   const detach = async () => {
     await database.close();
-    await embedded?.leave();
+    await leave();
   };
   const servingConninfo = embedded === null ? conninfo : asRole(conninfo, SERVING_ROLE);
-  return { conninfo, servingConninfo, database, revive, detach };
+  return { conninfo, servingConninfo, database, revive, detach, leave };
 }
 
 /** The error of a database that cannot be used, for users. @param settings those that name it; absent: no settings do */
@@ -150,10 +153,11 @@ export function unusable(
   error: unknown,
   settings?: Pick<Settings, 'database' | 'DATA_DIR'>,
 ): DatabaseError {
-  const fix =
+  const ofSettings =
     settings?.database.kind === 'embedded'
       ? `see ${join(settings.DATA_DIR, 'postgres.log')}`
       : 'check DATABASE_URL or the POSTGRES_* settings';
+  const fix = settings === undefined ? 'start its server, or check the connection string' : ofSettings;
   return new DatabaseError(
     `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(findingOf(error), conninfo))}`,
     error instanceof OperatorError ? error.fix : fix,

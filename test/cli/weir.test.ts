@@ -1,13 +1,14 @@
 /** The program as run by a shell. */
 import { execFile } from 'node:child_process';
-import { rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { expect, onTestFinished, test } from 'vitest';
-import { buildProgram } from '../../server/cli/command/program.ts';
+import { buildProgram, entry } from '../../server/cli/command/program.ts';
 import { commands } from '../../server/cli/commands.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
+import { runCommands } from '../helpers/command.ts';
 import { processesOf } from '../helpers/processes.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
@@ -28,6 +29,14 @@ test('the help of every command fits a terminal of 80 columns', async () => {
       .filter((line) => line.length > 80);
   });
   expect(wide).toEqual([]);
+});
+
+test('an error of the system, such as a full disk, is one sentence', async () => {
+  const fails = entry('fails', '', async () => ({
+    define: (command: Command) => void command.action(async () => void (await readFile('/nowhere'))),
+  }));
+  const err = "weir: ENOENT: no such file or directory, open '/nowhere'\n";
+  expect(await runCommands([fails], '/', {}, ['fails'])).toEqual({ code: 1, out: '', err });
 });
 
 const program = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));

@@ -1,6 +1,7 @@
 /** Input and output of commands. Commands write output only here. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { whyUnreadable, withoutByteOrderMark } from '../files/text.ts';
 import { visible, visibleJson, visibleLine } from '../telemetry/visible.ts';
 
@@ -70,9 +71,7 @@ function memberText(value: unknown): string {
 
 /** All of standard input, without a line end. */
 export async function readLine({ stdin }: Pick<CommandIo, 'stdin'>): Promise<string> {
-  let text = '';
-  for await (const chunk of stdin) text += chunk;
-  return withoutByteOrderMark(text).replace(/\r?\n$/, '');
+  return withoutByteOrderMark(await textOf(stdin)).replace(/\r?\n$/, '');
 }
 
 /** Reads a text file that an argument or an option names. Rejects with CommandError (usage). */
@@ -106,6 +105,15 @@ export function watchOutputs({ stdout, stderr }: Pick<CommandIo, 'stdout' | 'std
       onFailed();
       if (output === stdout) printMessage({ stderr }, `weir: ${unwritable(error)}\n`);
     });
+}
+
+/** Handles the signals that end a command, until the returned function is called. */
+export function onSignals(handle: (signal: NodeJS.Signals) => void): () => void {
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  for (const signal of signals) process.on(signal, handle);
+  return () => {
+    for (const signal of signals) process.off(signal, handle);
+  };
 }
 
 /** `12,345` */

@@ -10,6 +10,7 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError, type CommandIo, printJson, printText } from '../../base/command/io.ts';
 import { builtFile } from '../../base/files/build.ts';
+import { secretFileNames } from '../../base/settings/gather.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import { nodeChildren, startChild } from '../../operate/load/child.ts';
 import {
@@ -26,7 +27,7 @@ import { measureWindow, WARM_UP_SECONDS, type Window } from '../../operate/load/
 import { wholeNumber } from '../command/arguments.ts';
 import { type BenchProgress, showBenchProgress } from '../command/progress.ts';
 import { untilSignal } from '../command/run-command.ts';
-import { type CommandSession, withDatabase } from '../command/session.ts';
+import { type CommandSession, openSession } from '../command/session.ts';
 import { openLocal } from '../manage/socket.ts';
 import { type CurveOrder, describeReport, drawReport, reportOf } from './report.ts';
 
@@ -169,13 +170,15 @@ async function measureCurve(
     }
   };
   try {
-    await withDatabase(io, measure, { migrates: true });
+    const session = await openSession(io, { migrates: true });
+    await measure(session).finally(session.detach);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
 }
 
-/** The bench neither touches the operator's database nor measures their settings. */
+/** The bench neither touches the operator's database nor measures their settings, also those that a file has (DATABASE_URL_FILE). */
 function withoutSettings(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => !(name in settingTable)));
+  const settings = new Set([...Object.keys(settingTable), ...secretFileNames]);
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !settings.has(name)));
 }

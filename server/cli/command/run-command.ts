@@ -1,6 +1,13 @@
 /** Runs commands: as a program, or inside of a test. Exit codes: 0 done, 1 failure, 2 wrong usage. */
 import { type Command, CommanderError } from 'commander';
-import { CommandError, type CommandIo, printMessage, printText, watchOutputs } from '../../base/command/io.ts';
+import {
+  CommandError,
+  type CommandIo,
+  onSignals,
+  printMessage,
+  printText,
+  watchOutputs,
+} from '../../base/command/io.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { DatabaseUnavailable, oneLine } from '../../store/connect/unavailable.ts';
 import { buildProgram, type CommandEntry, pathOf } from './program.ts';
@@ -64,11 +71,10 @@ function describeFailure(error: unknown): string {
       .join('\n');
   if (error instanceof DatabaseUnavailable)
     return `weir: the database stopped answering; try again when it is back: ${oneLine(error.message)}`;
+  // An error of the system, such as a full disk, is not a bug.
+  if (error instanceof Error && 'syscall' in error) return `weir: ${error.message}`;
   return `weir: unexpected failure, please report it: ${error instanceof Error ? error.stack : String(error)}`;
 }
-
-/** Signals that end the work of a command. */
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
  * Runs the work until a signal asks it to stop; the work then cleans up and rejects. Later signals change nothing: npm forwards the Ctrl-C of
@@ -76,11 +82,10 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
  */
 export async function untilSignal<T>(work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();
-  const onSignal = () => stop.abort();
-  for (const name of SIGNALS) process.on(name, onSignal);
+  const ignoreSignals = onSignals(() => stop.abort());
   try {
     return await work(stop.signal);
   } finally {
-    for (const name of SIGNALS) process.off(name, onSignal);
+    ignoreSignals();
   }
 }

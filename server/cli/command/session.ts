@@ -1,5 +1,5 @@
 /** Commands that use the database: with the settings of the server, whether or not it runs. */
-import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, onSignals, printLine } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { Cells } from '../../store/cells/cells.ts';
@@ -54,6 +54,19 @@ export async function requireInstallation({ database, DATA_DIR }: Settings): Pro
   );
 }
 
+/**
+ * Until the returned function is called, a signal ends this program only after it has left the embedded server: the last user stops it,
+ * and no server is left running.
+ */
+export function endOnSignal({ leave }: Pick<CommandSession, 'leave'>): () => void {
+  const ignoreSignals = onSignals(async (signal) => {
+    await leave().catch(() => {});
+    ignoreSignals();
+    process.kill(process.pid, signal);
+  });
+  return ignoreSignals;
+}
+
 /** Runs the work on the attached database, and detaches in every case. */
 export async function withDatabase<T>(
   io: CommandIo,
@@ -61,9 +74,11 @@ export async function withDatabase<T>(
   options?: { migrates: boolean },
 ): Promise<T> {
   const session = await openSession(io, options);
+  const ignoreSignals = endOnSignal(session);
   try {
     return await work(session);
   } finally {
+    ignoreSignals();
     await session.detach();
   }
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { whyUnreadable } from '../../base/files/text.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
@@ -76,9 +77,7 @@ async function readBytes(file: string, io: CommandIo): Promise<Buffer> {
     return readFile(resolve(io.directory, file)).catch((error: NodeJS.ErrnoException) => {
       throw new CommandError(`${file} cannot be read: ${whyUnreadable(error)}.`, 2);
     });
-  const chunks: Buffer[] = [];
-  for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as string | Buffer));
-  return Buffer.concat(chunks);
+  return buffer(io.stdin);
 }
 
 /**

@@ -7,6 +7,7 @@ import { CannotSign } from '../../model/signatures/sign.ts';
 import { HEADER_NAME } from '../../model/signatures/sources.ts';
 import { parseAddress, wholeNumber } from '../command/arguments.ts';
 import { openBar } from '../command/progress.ts';
+import { untilSignal } from '../command/run-command.ts';
 import { type Payload, readPayloads, type SignedPayload, signed } from './payloads.ts';
 import { openClient, runSend, type SendWatcher } from './send-requests.ts';
 import { describeSummary, SendTally } from './summary.ts';
@@ -27,10 +28,10 @@ interface SendOptions {
 
 const RATE_MAX = 1_000_000;
 
-/** Requests in flight get this long to finish after Ctrl-C. */
+/** Requests in flight get this long to finish after a signal. */
 const INTERRUPT_GRACE_MS = 1_000;
 
-/** Exit code 1 when any request did not end with a 2xx response, or when Ctrl-C ended the run early. */
+/** Exit code 1 when any request did not end with a 2xx response, or when a signal ended the run early. */
 export function define(command: Command, io: CommandIo): void {
   command
     .argument('<url>', 'URL of the webhook, as `weir webhook add` prints it')
@@ -82,23 +83,18 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   const client = openClient(url, job.concurrency);
   const progress = showSendProgress(job.count, io.stderr);
   const tally = new SendTally();
-  const stop = new AbortController();
   let cut: NodeJS.Timeout | undefined;
-  // Registered once: a second Ctrl-C ends the process in the default way.
-  const onInterrupt = () => {
-    stop.abort();
-    cut = setTimeout(client.close, INTERRUPT_GRACE_MS);
-  };
-  process.once('SIGINT', onInterrupt);
   const startMs = performance.now();
-  try {
-    await runSend(job, client.post, tally, progress, stop.signal);
-  } finally {
-    process.removeListener('SIGINT', onInterrupt);
+  await untilSignal((stop) => {
+    stop.addEventListener('abort', () => {
+      cut = setTimeout(client.close, INTERRUPT_GRACE_MS);
+    });
+    return runSend(job, client.post, tally, progress, stop);
+  }).finally(() => {
     clearTimeout(cut);
     progress.stop();
     client.close();
-  }
+  });
 
   const interrupted = tally.sent < job.count;
   const summary = tally.summary(performance.now() - startMs, interrupted);

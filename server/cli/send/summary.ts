@@ -40,7 +40,7 @@ export interface SendSummary {
   bytes: number;
   seconds: number;
   requests_per_second: number;
-  /** Ctrl-C ended the run early. */
+  /** A signal, such as Ctrl-C, ended the run early. */
   interrupted: boolean;
 }
 

@@ -10,7 +10,7 @@ import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
 import { startCommand } from '../command.ts';
 
 /** Settings of the operator, which would stop any program that reads them. */
-const foreign = { DATABASE_URL: 'host=/nowhere', PORT: 'none', WORKERS: 'none', RATE_LIMIT_INGEST_MAX: 1 };
+const foreign = { DATABASE_URL_FILE: '/nowhere/url', PORT: 'none', WORKERS: 'none', RATE_LIMIT_INGEST_MAX: 1 };
 
 /** Spawns `weir bench` with a separate temporary directory. */
 async function startBench(...args: string[]) {

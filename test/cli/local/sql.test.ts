@@ -1,7 +1,11 @@
 /** `weir sql`: one statement that can only read, or write with `--write`. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { rm } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
+import { look, postgresPids } from '../../helpers/processes.ts';
+import { until } from '../../helpers/wait.ts';
+import { copyDataDir, spawnWeir } from '../../helpers/weir.ts';
 
 let app: TestApp;
 beforeAll(async () => {
@@ -27,4 +31,20 @@ test('changes nothing without --write, not even by leaving its transaction', asy
   expect(await weir(app, 'sql', '--write', insert)).toMatchObject({ code: 0, out: '(0 rows)\n' });
   expect((await weir(app, 'sql', 'select * from notes')).code).toBe(0);
   expect(await weir(app, 'sql', 'select')).toMatchObject({ code: 0 });
+});
+
+test.each(['SIGINT', 'SIGTERM'] as const)('%s stops the embedded server that it has started', async (signal) => {
+  const dataDir = await copyDataDir();
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  const { child, ended } = spawnWeir({ DATA_DIR: dataDir }, { command: ['sql', 'select pg_sleep(600)'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const isSelecting = async () => {
+    const { backends = [] } = (await postgresPids(dataDir)) ?? {};
+    const seen = await Promise.all(backends.map(look));
+    return seen.some((backend) => backend?.command.endsWith(' SELECT'));
+  };
+  await until(isSelecting);
+  child.kill(signal);
+  expect(await ended).not.toBe(0);
+  expect(await postgresPids(dataDir)).toBeNull();
 });

@@ -1,11 +1,12 @@
 /** `weir event replay`: one event at once, or many by filter, as a job that the command watches; and `weir job`. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError, type CommandIo, membersText, printLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import { pause } from '../../../base/time/backoff.ts';
 import type { BodyOf } from '../../../manage/api/operations.ts';
 import { counted } from '../../../model/conditions.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { openBar } from '../../command/progress.ts';
+import { untilSignal } from '../../command/run-command.ts';
 import { type Call, isAnsweredYes } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
 import { type Given, type Row, repeated, row } from '../row.ts';
@@ -90,32 +91,26 @@ function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }
   return `${lines.join('')}Replay ${atLeast(events)}? [y/N] `;
 }
 
-/** Shows the progress until the job has ended or Ctrl-C is pressed. Returns the final state of the job. */
-async function watch(call: Call, io: CommandIo, id: string): Promise<Job> {
-  const interrupted = new AbortController();
-  const onInterrupt = () => interrupted.abort();
-  process.once('SIGINT', onInterrupt);
+/** Shows the progress until the job has ended, or a signal such as Ctrl-C. Returns the last state of the job. */
+function watch(call: Call, io: CommandIo, id: string): Promise<Job> {
   const bar = openBar('{bar} {percentage}%, {events} events, {duration_formatted}{note}', io.stderr);
   bar.start(1, 0, { events: 0, note: '' });
   const startedMs = performance.now();
   let isExplained = false;
-  try {
+  return untilSignal(async (stop) => {
     for (;;) {
       const job = await call('showJob', { id });
       if (job.events > 0) bar.update(job.progress, { events: job.events, note: '' });
-      if (job.finished_at !== null || interrupted.signal.aborted) return job;
+      if (job.finished_at !== null || stop.aborted) return job;
       if (!isExplained && job.state === 'queued' && performance.now() - startedMs > QUEUED_MS) {
         isExplained = true;
         const note = 'waits for other jobs, or for Weir to be started';
         bar.update({ note: `, ${note}` });
         if (!io.stderr.isTTY) printLine(io, `The job ${note}.`);
       }
-      await delay(POLL_EVERY_MS, undefined, { signal: interrupted.signal }).catch(() => {});
+      await pause(POLL_EVERY_MS, stop);
     }
-  } finally {
-    bar.stop();
-    process.removeListener('SIGINT', onInterrupt);
-  }
+  }).finally(() => bar.stop());
 }
 
 const percentOf = ({ progress }: { progress: number }) => `${Math.floor(progress * 100)}%`;
