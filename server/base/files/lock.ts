@@ -74,7 +74,8 @@ function flock(flags: string[], file: number, stopping: AbortSignal | undefined)
     stdio: ['ignore', 'ignore', 'pipe', file],
   });
   let complaint = '';
-  helper.stderr!.on('data', (bytes) => {
+  // Absent when no descriptor is left; the error follows.
+  helper.stderr?.on('data', (bytes) => {
     complaint += bytes;
   });
   const stop = () => helper.kill('SIGKILL');

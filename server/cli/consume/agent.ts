@@ -1,5 +1,5 @@
 /** Runs an agent in a command, until a signal or a limit ends it, and shows its progress. */
-import { CommandError, type CommandIo, printJson, printMessage, whole } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, onSignals, printJson, printMessage, whole } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import {
   Agent,
@@ -26,6 +26,8 @@ interface AgentParts {
   agent: AgentOptions;
   handler: Handler;
   options: Omit<RunOptions, 'signal' | 'counts'>;
+  /** Called before the first claim. */
+  look?: (agent: Agent) => Promise<void>;
   /** False: the handler prints its own line for a failed delivery. */
   reportsFailures: boolean;
   /** What a refused credential means; without it the error of the agent says it. */
@@ -88,6 +90,7 @@ export async function runAgent(
     };
     const startMs = performance.now();
     try {
+      await parts.look?.(agent);
       await agent.run(handler, { ...parts.options, signal: stop.signal, counts: tally });
     } finally {
       agent.close();
@@ -107,11 +110,11 @@ export async function runAgent(
   }
   if (broken !== null) throw broken;
   const { unsettled } = summary!;
-  if (unsettled === 1)
-    throw new CommandError('1 claimed delivery was not settled; it is delivered again when its lease expires.');
-  if (unsettled > 1)
+  if (unsettled > 0)
     throw new CommandError(
-      `${unsettled} claimed deliveries were not settled; they are delivered again when their leases expire.`,
+      unsettled === 1
+        ? '1 claimed delivery was not settled; it is delivered again when its lease expires.'
+        : `${unsettled} claimed deliveries were not settled; they are delivered again when their leases expire.`,
     );
 }
 
@@ -208,16 +211,11 @@ const SAME_INTERRUPT_MS = 500;
 /** TERM, INT and HUP start a drain; another INT ends everything at once. Returns what removes the signal handlers. */
 function watchEnd(drain: (signal: NodeJS.Signals) => void, stopNow: () => void): () => void {
   let drainedAtMs: number | null = null;
-  const onSignal = (signal: NodeJS.Signals) => {
+  return onSignals((signal) => {
     const nowMs = performance.now();
     if (drainedAtMs === null) {
       drainedAtMs = nowMs;
       drain(signal);
     } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_INTERRUPT_MS) stopNow();
-  };
-  const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
-  for (const signal of signals) process.on(signal, onSignal);
-  return () => {
-    for (const signal of signals) process.off(signal, onSignal);
-  };
+  });
 }

@@ -5,7 +5,7 @@ import { CommandError, type CommandIo, jsonLine } from '../../base/command/io.ts
 import { openCredentialFile } from '../../deliver/client/credential.ts';
 import { NotBegun } from '../../deliver/client/delivery.ts';
 import { openApiClient } from '../../deliver/client/http.ts';
-import type { Delivery, Handler } from '../../deliver/client/index.ts';
+import type { Agent, Delivery, Handler } from '../../deliver/client/index.ts';
 import { parseAddress, uuids, wholeNumber } from '../command/arguments.ts';
 import { type Running, runAgent } from './agent.ts';
 import { executor } from './exec.ts';
@@ -26,6 +26,9 @@ interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
   drainSeconds: number;
   json?: true;
 }
+
+/** The most webhooks that Weir lists of an agent. */
+const WEBHOOKS_LISTED_MAX = 1_000;
 
 /** With `--once`, for example in a timer's job, the command gives up on an unreachable server after about twenty seconds. */
 const ONCE_ATTEMPTS_MAX = 10;
@@ -81,11 +84,29 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
       },
       handler,
       options: { ...options, once, webhookIds: options.webhook },
+      look: (agent: Agent) => reportUnsubscribed(agent, options.webhook ?? [], running),
       reportsFailures: options.forward === undefined,
       close,
     };
   };
   await runAgent(io, open, { json: options.json === true && options.exec !== undefined });
+}
+
+/** Says for which webhooks a claim waits in vain. What keeps this command from asking is reported by the claims. */
+async function reportUnsubscribed(
+  agent: Agent,
+  webhookIds: readonly string[],
+  { progress, stop }: Running,
+): Promise<void> {
+  if (webhookIds.length === 0) return;
+  const status = await agent.me({ signal: stop }).catch(() => null);
+  // A server of an earlier release lists none, and no server more than WEBHOOKS_LISTED_MAX.
+  if (status === null || (status.webhooks?.length ?? WEBHOOKS_LISTED_MAX) >= WEBHOOKS_LISTED_MAX) return;
+  for (const webhookId of webhookIds)
+    if (!status.webhooks.some(({ id }) => id === webhookId))
+      progress.report(
+        `The agent ${status.name} is not subscribed to the webhook ${webhookId}, and gets none of its events. To subscribe it: weir agent subscribe ${status.id} --webhook ${webhookId}`,
+      );
 }
 
 async function openHandler(

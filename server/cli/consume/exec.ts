@@ -33,6 +33,9 @@ interface ExecParts {
 export function executor({ command, io, output, complaint, stopNow }: ExecParts): Handler {
   return async (delivery, { signal }) => {
     const child = start(command, io.directory, { ...io.environment, ...environmentOf(delivery) });
+    const ended = endOf(child);
+    // Without a process there may be no pipes either, as when no descriptor is left.
+    if (child.pid === undefined) await ended;
     let tail = Buffer.alloc(0);
     const complain = (chunk: Buffer) => {
       tail = Buffer.concat([tail, chunk]).subarray(-TAIL_BYTES_MAX);
@@ -60,7 +63,7 @@ export function executor({ command, io, output, complaint, stopNow }: ExecParts)
     signal.addEventListener('abort', stop);
     stopNow.addEventListener('abort', kill);
     if (signal.aborted) stop();
-    const end = await endOf(child).finally(() => {
+    const end = await ended.finally(() => {
       signal.removeEventListener('abort', stop);
       stopNow.removeEventListener('abort', kill);
       clearTimeout(killTimer);

@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs';
 import { chmod, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createCredential } from '../../../server/model/credential.ts';
 import { takeClock } from '../../helpers/clock.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
+import { spawnWeir } from '../../helpers/weir.ts';
 import { type Running, startConsume, type World } from '../command.ts';
 import { eventIdOf, PlayedWeir } from './weir.ts';
 
@@ -178,6 +179,19 @@ describe('--exec', () => {
   });
 });
 
+test('without a descriptor left for a command, its delivery fails, and the others are handled', async () => {
+  for (let i = 0; i < 40; i++) weir.add();
+  const args = ['--credential-file', file('credential'), '--concurrency', '40', '--exec', 'sleep 0.3'];
+  const limited = ['sh', '-c', 'ulimit -n 60; exec "$@"', 'sh'];
+  const started = spawnWeir({}, { command: ['consume', url, ...args], within: limited });
+  onTestFinished(() => void started.child.kill('SIGKILL'));
+  await until(() => weir.rows.every(({ state, reason }) => state === 'done' || reason !== null));
+  expect(done()).toBeGreaterThan(0);
+  expect(weir.rows.map(({ reason }) => reason)).toContain('the command could not be started: EMFILE');
+  started.child.kill('SIGTERM');
+  expect([await started.ended, started.stderr()]).toEqual([0, expect.not.stringContaining('unexpected')]);
+});
+
 describe('limits', () => {
   test('--once ends when no delivery is pending', async () => {
     expect(await consume(['--once', '--wait-seconds', '0']).ended).toMatchObject({ exitCode: 0, out: '' });
@@ -188,6 +202,17 @@ describe('limits', () => {
     const [wanted, other] = [weir.add(), weir.add()];
     await consume(['--once', '--webhook', wanted!.webhookId.toUpperCase()]).ended;
     expect([wanted!.state, other!.state]).toEqual(['done', 'pending']);
+  });
+
+  test('--webhook of a webhook that the agent is not subscribed to is reported, and its events are awaited', async () => {
+    const [own, other] = [weir.add(), weir.add()].map(({ webhookId }) => webhookId) as [string, string];
+    weir.subscribed = [{ id: own }];
+    const { err } = consume(['--webhook', own, '--webhook', other]);
+    await until(() => weir.calls('claim').length > 0);
+    expect(err()).toBe(
+      `The agent test is not subscribed to the webhook ${other}, and gets none of its events. To subscribe it: weir agent subscribe the-agent --webhook ${other}\n`,
+    );
+    expect(weir.calls('claim')[0]!.body.webhook_ids).toEqual([own, other]);
   });
 
   test('a server that returns long polls empty at once is not flooded with requests', async () => {

@@ -39,6 +39,8 @@ export class PlayedWeir {
   readonly arrived: Arrived[] = [];
   credential = createCredential('wa').text;
   sessionSeconds = 900;
+  /** Webhooks of the agent, as GET /api/v1/agent/me lists them. */
+  subscribed: { id: string }[] = [];
   /** Fault of a request, by its call and its number among the requests of that call, from 0. */
   fault: (call: string, number: number) => Fault | undefined = () => undefined;
   readonly #sessions = new Map<string, number>();
@@ -114,8 +116,8 @@ export class PlayedWeir {
   }
 
   async #document(request: IncomingMessage, call: string, arrived: Arrived): Promise<object | number> {
-    const paths = /^\/api\/v1\/agent\/(session|deliveries\/(claim|ack|nack|extend))$/;
-    if (request.method !== 'POST' || !paths.test(request.url!)) return 404;
+    const paths = /^(GET \/api\/v1\/agent\/me|POST \/api\/v1\/agent\/(session|deliveries\/(claim|ack|nack|extend)))$/;
+    if (!paths.test(`${request.method} ${request.url}`)) return 404;
     const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '';
     if (call === 'session') {
       if (token !== this.credential) return 401;
@@ -129,6 +131,7 @@ export class PlayedWeir {
       };
     }
     if (!((this.#sessions.get(token) ?? 0) > performance.now())) return 401;
+    if (call === 'me') return { id: 'the-agent', name: 'test', webhooks: this.subscribed };
     return call === 'claim' ? this.#claim(arrived) : this.#settle(call, arrived.body as Settlement);
   }
 
