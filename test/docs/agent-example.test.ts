@@ -246,6 +246,29 @@ describe('the client for Python', () => {
     expect((await states(agent.id)).map(({ state }) => state).sort()).toEqual(['leased', 'leased', 'pending']);
   });
 
+  test('ends without a pause when a claim is interrupted', async () => {
+    const { agent } = await subscribed();
+    writeFileSync(join(folder, 'agent.credential'), agent.credential);
+    const program = `
+import threading, time, weir
+agent, sleep, slept = weir.Agent("${app.url}", credential_file="agent.credential"), time.sleep, []
+def record(seconds):
+    slept.append(seconds)
+    sleep(seconds)
+def stop():
+    while getattr(agent._claiming, "sock", None) is None: sleep(0.01)
+    sleep(0.1)
+    agent.stop()
+weir.time.sleep = record
+threading.Thread(target=stop).start()
+agent.run(print)
+print([seconds for seconds in slept if 0 < seconds <= 1])
+`;
+    writeFileSync(join(folder, 'agent.py'), program);
+    const { lines, ended, errors } = start('python3', ['agent.py'], '');
+    expect([await ended, errors(), lines]).toEqual([[0, null], '', ['[]']]);
+  });
+
   test('opens a new connection when the last one was idle for longer than Weir keeps it', async () => {
     const { agent } = await subscribed();
     writeFileSync(join(folder, 'agent.credential'), agent.credential);

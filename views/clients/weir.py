@@ -177,8 +177,8 @@ class Agent:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if not (is_claim and self._stopping.is_set()):
                     log.warning("%s: %r", path, error)
-            # A stop ends the wait; waits after it are short.
-            time.sleep(min(wait, 1)) if self._stopping.is_set() else self._stopping.wait(wait)
+            # A stop ends the wait; waits after it are short, and a claim has none.
+            time.sleep(0 if is_claim else min(wait, 1)) if self._stopping.is_set() else self._stopping.wait(wait)
 
     def _connection(self):
         if not hasattr(self._connections, "one"):
