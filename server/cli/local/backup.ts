@@ -6,7 +6,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import { keyPath } from '../../base/files/data-dir.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { counted } from '../../model/conditions.ts';
-import { backUp } from '../../operate/backup/backup.ts';
+import { backUp, refuseExisting } from '../../operate/backup/backup.ts';
 import type { BackupRecord } from '../../operate/backup/record.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
 import { readCellServers } from '../../store/cells/cells.ts';
@@ -15,7 +15,7 @@ import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { hasEmbeddedData } from '../../store/embedded/join.ts';
 import { describeBlocked } from '../../store/migrate.ts';
-import { openUnmigrated, unusable } from '../../store/open.ts';
+import { DatabaseError, openUnmigrated, unusable } from '../../store/open.ts';
 import { derivedKeys, existingSecretsKeys } from '../../store/secrets/keys.ts';
 import { showTableProgress } from '../command/progress.ts';
 import { untilSignal } from '../command/run-command.ts';
@@ -31,31 +31,51 @@ export function define(command: Command, io: CommandIo): void {
       const settings = readSettings(io.environment, io.directory);
       const path = resolve(io.directory, file);
       await requireInstallation(settings);
-      const records = await withConfigured(io, settings, async ({ conninfo, database }) => {
-        const one = (of: { conninfo: string; database: Database }, path: string) => {
-          const progress = showTableProgress(`Backing up ${describeConninfo(of.conninfo)} to ${path}`, io.stderr);
-          const key = backupKeys(settings)?.[0] ?? null;
-          return untilSignal((signal) => backUp({ ...of, path, overwrite, key, watcher: progress, signal }))
-            .finally(progress.stop)
-            .then((record) => described(path, record));
-        };
-        // Home is the last: what it knows, such as a webhook, is in no cell before.
-        const cells = [];
-        const servers = await readCellServers({ conninfo, database }, existingSecretsKeys(settings) ?? []);
-        for (const { number, ...cell } of servers) {
-          const back = (database: Database) => one({ ...cell, database }, `${path}.cell-${number}`);
-          cells.push({ number, ...(await withServer(cell.conninfo, back)) });
-        }
-        return { ...(await one({ conninfo, database }, path)), ...(cells.length === 0 ? {} : { cells }) };
-      });
-      if (json) return printJson(io, records);
-      for (const { file, events, deliveries, snapshot_at, bytes } of [...(records.cells ?? []), records])
-        printText(
-          io,
-          `${file}: ${counted(events, 'event')} and ${counted(deliveries, 'delivery', 'deliveries')} of ${snapshot_at}, ${bytes} bytes.\n`,
-        );
-      printText(io, `${backupKeys(settings) === null ? UNSIGNED : keyNote(settings)}\n`);
+      const { failures, ...records } = await untilSignal((signal) =>
+        withConfigured(io, settings, (home) => backUpAll(io, settings, home, { path, overwrite, signal })),
+      );
+      if (json) printJson(io, records);
+      else {
+        for (const { file, events, deliveries, snapshot_at, bytes } of [...(records.cells ?? []), records])
+          printText(
+            io,
+            `${file}: ${counted(events, 'event')} and ${counted(deliveries, 'delivery', 'deliveries')} of ${snapshot_at}, ${bytes} bytes.\n`,
+          );
+        printText(io, `${backupKeys(settings) === null ? UNSIGNED : keyNote(settings)}\n`);
+      }
+      if (failures.length > 0) throw new CommandError(failures.join('\n'));
     });
+}
+
+/** Each cell and home, to a file each. A cell that is away does not keep the others from their backup. */
+async function backUpAll(
+  io: CommandIo,
+  settings: Settings,
+  home: { conninfo: string; database: Database },
+  { path, overwrite, signal }: { path: string; overwrite: boolean; signal: AbortSignal },
+) {
+  const key = backupKeys(settings)?.[0] ?? null;
+  const one = async (of: { conninfo: string; database: Database }, path: string) => {
+    const progress = showTableProgress(`Backing up ${describeConninfo(of.conninfo)} to ${path}`, io.stderr);
+    const order = { ...of, path, overwrite, key, watcher: progress, signal };
+    return described(path, await backUp(order).finally(progress.stop));
+  };
+  const servers = await readCellServers(home, existingSecretsKeys(settings) ?? []);
+  const pathOf = (cell: number) => `${path}.cell-${cell}`;
+  // Before the first backup, which may take hours.
+  if (!overwrite) for (const file of [path, ...servers.map(({ number }) => pathOf(number))]) await refuseExisting(file);
+  const cells = [];
+  const failures: string[] = [];
+  for (const { number, conninfo } of servers)
+    try {
+      const back = (database: Database) => one({ conninfo, database }, pathOf(number));
+      cells.push({ number, ...(await withServer(conninfo, back)) });
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error;
+      failures.push(`cell ${number} was not backed up: ${error.message}`);
+    }
+  // Home is the last: what it knows, such as a webhook, is in no cell before.
+  return { ...(await one(home, path)), ...(cells.length === 0 ? {} : { cells }), failures };
 }
 
 const UNSIGNED =
@@ -80,7 +100,10 @@ export function defineRestore(command: Command, io: CommandIo): void {
       '--trust-file',
       'restore also a file that SECRETS_KEY does not authenticate: a backup is code that the database runs',
     )
-    .option('--into <url>', 'another database than the configured one, which is then only compared')
+    .option(
+      '--into <url>',
+      'another database than the configured one, which is then only compared; keep its password out of the process list with PGPASSWORD',
+    )
     .option('--json', 'print one JSON document')
     .action(
       async (
@@ -115,12 +138,19 @@ export function defineRestore(command: Command, io: CommandIo): void {
     );
 }
 
-/** Events of the configured database that the backup lacks; null if it does not exist or cannot be read. */
-async function countArrived(io: CommandIo, settings: Settings, restored: Database, { record }: Restored) {
+/** Events of the database that was backed up, home or a cell, that the backup lacks; null if it does not exist or cannot be read. */
+async function countArrived(io: CommandIo, settings: Settings, restored: Database, { record, number }: Restored) {
   if (record === null) return null;
   if (settings.database.kind === 'embedded' && !(await hasEmbeddedData(settings.DATA_DIR))) return null;
   try {
-    return await withConfigured(io, settings, ({ database }) => countLater(database, restored, record));
+    return await withConfigured(io, settings, async (home) => {
+      if (number === 0) return countLater(home.database, restored, record);
+      const servers = await readCellServers(home, existingSecretsKeys(settings) ?? []);
+      const cell = servers.find((server) => server.number === number);
+      return cell === undefined
+        ? null
+        : withServer(cell.conninfo, (database) => countLater(database, restored, record));
+    });
   } catch (error) {
     printLine(io, `weir: what arrived after the backup was not counted: ${(error as Error).message}`);
     return null;
@@ -130,7 +160,7 @@ async function countArrived(io: CommandIo, settings: Settings, restored: Databas
 interface Report {
   path: string;
   restored: Restored;
-  /** Events of the configured database that the backup lacks; null: not counted. */
+  /** Events of the database that was backed up that the backup lacks; null: not counted. */
   arrivedAfter: number | null;
 }
 

@@ -162,20 +162,27 @@ export async function outputOf(tools: Tools, flags: readonly string[], { write }
   return output;
 }
 
-async function refuseExisting(path: string): Promise<void> {
+/** Throws BackupError when there is a file at the path, or it cannot be known. */
+export async function refuseExisting(path: string): Promise<void> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => error);
   if (!(found instanceof Error)) throw new BackupError(`${path} exists`, 'name another file, or give --overwrite');
   if (found.code !== 'ENOENT') throw new BackupError(`${path} cannot be written: ${found.message}`);
 }
 
-/** Locks the file and makes it private; pg_dump then overwrites it. A file that a killed backup left is not locked, and is reused. */
+/**
+ * Locks a new and empty file, which is private; pg_dump then writes it. The file that a killed backup left is not locked. It is replaced, since
+ * the pg_dump of that backup may still write to it.
+ */
 async function ownFile(path: string): Promise<Lock> {
   const lock = await acquireLock(path, 'exclusive', 0).catch((error: Error) => {
     throw new BackupError(`${path} cannot be written: ${error.message}`);
   });
   if (lock === null) throw new BackupError(`Another backup is writing ${path}`, 'wait for it, or name another file');
   const found = await lstat(path);
-  if (found.isFile() && found.nlink === 1 && found.uid === process.getuid!()) return lock;
+  const isOwn = found.isFile() && found.nlink === 1 && found.uid === process.getuid!();
+  if (isOwn && found.size === 0) return lock;
+  if (isOwn) await rm(path);
   await lock.release();
+  if (isOwn) return ownFile(path);
   throw new BackupError(`${path} belongs to another user`, 'remove it, or write the backup to a directory of yours');
 }

@@ -4,7 +4,7 @@ import { DAY_MS } from '../../base/time/durations.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { type Applied, migrate, versionProblem } from '../../store/migrate.ts';
-import { forgetMarks } from '../../store/queries/cells/cells.ts';
+import { forgetMarks, readSelf } from '../../store/queries/cells/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, outputOf, reportTable, serverMajor, type TableWatcher } from './backup.ts';
 import { type BackupRecord, compareContents, readContents } from './record.ts';
@@ -31,6 +31,8 @@ export interface Restored {
   isAuthentic: boolean;
   /** What differs from the record, one sentence each. */
   differences: string[];
+  /** Its number as a cell; 0: home. */
+  number: number;
   /** Numbers of the cells of the installation: none is used before `weir cell update NUMBER --accept-restored`. */
   cells: number[];
   /** Migrations that were applied afterwards. */
@@ -98,6 +100,7 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   const migrated = await migrate(database, { stopping: order.signal, onBlocked: order.onBlocked });
   return {
     record,
+    number: (await readSelf(database))?.number ?? 0,
     cells: await forgetMarks(database),
     isAuthentic,
     differences,

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { copyFile, mkdtemp, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, open, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -83,6 +83,18 @@ test('a backup that fails leaves no file', async () => {
     'never.dump.unfinished cannot be written',
   );
   expect((await readdir(directory)).filter((name) => name.startsWith('never'))).toEqual([]);
+});
+
+test('the pg_dump of a backup that was killed does not write to the next one', async () => {
+  const path = join(directory, 'orphan.dump');
+  const orphan = await open(`${path}.unfinished`, 'w', 0o600);
+  await orphan.write('begun');
+  expect((await weirOn(source.conninfo, 'backup', path)).code).toBe(0);
+  await orphan.write('continued');
+  await orphan.close();
+  const archive = await readArchive(path, [deriveKey(someKey, 'backups')]);
+  expect(archive.isAuthentic).toBe(true);
+  await archive.close();
 });
 
 test('a restored database equals the backup, and what arrived later is counted', async () => {
