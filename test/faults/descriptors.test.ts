@@ -10,9 +10,12 @@ const OPEN_FILES = 400;
 const CONNECTIONS_MAX = 272;
 const healthz = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
 
-/** In a serving process, USR2 takes all descriptors. */
-const takeAll = `import cluster from 'node:cluster'; import { openSync } from 'node:fs';
-if (cluster.isWorker) process.on('SIGUSR2', () => { try { for (;;) openSync('/dev/null'); } catch {} });`;
+/** USR2 takes all descriptors of a process, and then gives them back. */
+const takeAll = `import { closeSync, openSync } from 'node:fs'; const taken = [];
+process.on('SIGUSR2', () => {
+  if (taken.length > 0) return taken.splice(0).forEach((file) => closeSync(file));
+  try { for (;;) taken.push(openSync('/dev/null')); } catch {}
+});`;
 
 let weir: Weir;
 let webhook: Awaited<ReturnType<Weir['addWebhook']>>;
@@ -71,4 +74,14 @@ test('a process without a descriptor left stores the events of open connections,
   await until(
     async () => (await weir.metric('weir_processes').catch(() => 0)) === 1 && (await weir.servingPids())[0] !== pid,
   );
+});
+
+test('a primary without a descriptor left continues, and replaces a process as soon as it has some', async () => {
+  const [pid] = await weir.servingPids();
+  kill(weir.pid, 'SIGUSR2');
+  kill(pid!, 'SIGKILL');
+  await until(() => weir.events('process_exited').some(({ reason }) => /EMFILE/.test(String(reason))));
+  kill(weir.pid, 'SIGUSR2');
+  await until(async () => (await weir.metric('weir_processes').catch(() => 0)) === 1);
+  expect(await weir.servingPids()).toHaveLength(1);
 });

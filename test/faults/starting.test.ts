@@ -1,6 +1,6 @@
 /** A start that waits for another migration, for Redis or for its port: it says what it waits for, and ends at once when it is stopped. */
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
@@ -99,6 +99,18 @@ test('a start that requires Redis is refused after RATE_LIMIT_WAIT_SECONDS', asy
   });
   expect(await weir.ended).toBe(1);
   expect(weir.stderr()).toContain('RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at 127.0.0.1:');
+});
+
+test('a start that is refused ends, whatever else it waits for', async () => {
+  const other = createServer();
+  await once(other.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void other.close());
+  const { port: METRICS_PORT } = other.address() as AddressInfo;
+  await whileMigrating(async () => {
+    await start({ METRICS_PORT });
+    expect(await weir.ended).toBe(1);
+    expect(weir.stderr()).toContain(`METRICS_PORT ${METRICS_PORT}`);
+  });
 });
 
 test('a start that does not require Redis serves without it', async () => {

@@ -98,10 +98,11 @@ const LINES_MAX = 100;
 /** Longest line, in UTF-16 units; what is longer is cut into several. Log lines are far shorter. */
 const LINE_CHARS_MAX = 1_048_576;
 
+/** A process that could not be started has no streams when no descriptor was left. */
 interface WritingProcess {
   pid?: number | undefined;
-  stdout: Readable | null;
-  stderr: Readable | null;
+  stdout?: Readable | null;
+  stderr?: Readable | null;
 }
 
 /**
@@ -112,7 +113,8 @@ export function forwardOutput(
   { pid, stdout, stderr }: WritingProcess,
   { destination, log }: { destination: Pick<LogDestination, 'write'>; log: Log },
 ): void {
-  for (const stream of [stdout!, stderr!]) {
+  for (const stream of [stdout, stderr]) {
+    if (!stream) continue;
     let rest = '';
     let others: string[] = [];
     let timer: NodeJS.Timeout | undefined;
@@ -144,7 +146,8 @@ export function forwardOutput(
       }
     });
     stream.on('end', () => {
-      take(rest);
+      // A log line without its end is not JSON: the process was killed while it wrote.
+      add(rest);
       flush();
     });
   }

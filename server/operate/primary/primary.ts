@@ -43,6 +43,8 @@ export async function runPrimary(
     };
     code = await serveUntilEnd({ configure, first, log, destination, undo, ending, service }, greetOnce);
   } finally {
+    // Ends what a start that failed still waits for, such as the database.
+    ending.end(code, 'stopped');
     await undo.run().catch((error: Error) => {
       log('stop_failed', { reason: error.message });
       code = 1;

@@ -130,8 +130,9 @@ export async function carryOut(order: PrimaryOrder, parts: ControlParts): Promis
   }
 }
 
-/** Rejects with OperatorError when the database does not allow the connections of more processes. */
+/** Rejects with OperatorError when the database does not allow the connections of more processes, or Weir is stopping. */
 async function setProcesses(wanted: number, { supervisor, settings, database }: ControlParts): Promise<void> {
   if (wanted > supervisor.wanted) await checkConnectionBudget(database, { ...settings(), WORKERS: wanted });
   supervisor.setWanted(wanted);
+  if (supervisor.wanted !== wanted) throw new OperatorError('Weir is stopping');
 }

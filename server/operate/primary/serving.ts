@@ -185,7 +185,6 @@ export async function openServing(parts: ServingParts) {
     children.broadcast({ kind: 'horizon', horizon });
   };
   return {
-    children,
     supervisor,
     page,
     /** Created but not started: it needs a prepared database. */

@@ -66,7 +66,7 @@ export class Supervisor {
 
   /** Sets the number of processes; the minimum is one. */
   setWanted(wanted: number): void {
-    if (this.#phase !== 'running' || wanted < 1 || wanted === this.#wanted) return;
+    if (this.#phase !== 'running' || !(wanted >= 1) || wanted === this.#wanted) return;
     this.#want(wanted);
     this.#step();
   }

@@ -17,8 +17,8 @@ import {
 import { type App, startApp } from './app.ts';
 
 const SHORTAGES_EVERY_MS = 1_000;
-/** Longest wait for the primary with an order. */
-const ORDER_TIMEOUT_MS = 5_000;
+/** Longest wait for the primary with an order: it may wait for a query. */
+const ORDER_TIMEOUT_MS = 15_000;
 /** Number of what is sent without a question. */
 const UNASKED = -1;
 

@@ -3,7 +3,9 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { acquireLock } from '../../../server/base/files/lock.ts';
+import { commands } from '../../../server/cli/commands.ts';
 import type { Chain } from '../../helpers/chain.ts';
+import { runCommands } from '../../helpers/command.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { isListening, postgresPids, processesOf } from '../../helpers/processes.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
@@ -61,6 +63,12 @@ export function endTests(chain: Chain): void {
       return answer?.status === 503 && answer;
     });
     expect(reported).toMatchObject({ retryAfter: '1', checks: { draining: 'failing', database: 'ok' } });
+    const { dataDir } = chain.weir;
+    expect(await runCommands(commands, dataDir, { DATA_DIR: dataDir }, ['processes', '3'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'weir: Weir is stopping\n',
+    });
     await sender.acceptMore(20);
     expect(sender.refusals).toEqual([]);
     expect(sender.losses).toEqual([]);

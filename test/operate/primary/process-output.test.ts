@@ -47,6 +47,20 @@ test('a log line ends the lines before it, and the end flushes the rest', async 
   expect(written).toEqual(['one', '{"event":"x"}\n', 'two\nthree']);
 });
 
+test('a log line without its end, of a process that was killed while it wrote, is not passed on as one', async () => {
+  const { stdout, written } = forwarded();
+  stdout.write('{"event":"x"}\n{"event":"y","ti');
+  const ended = once(stdout, 'end');
+  stdout.end();
+  await ended;
+  expect(written).toEqual(['{"event":"x"}\n', '{"event":"y","ti']);
+});
+
+test('a process without streams, which could not be started, has no output', () => {
+  const log = Object.assign(() => expect.fail('nothing is logged'), { enabled: () => true, dropped: () => 0 });
+  forwardOutput({}, { destination: { write: () => expect.fail('nothing is written') }, log });
+});
+
 test('at most 100 lines are combined', async () => {
   const { stderr, written } = forwarded();
   stderr.write('a line\n'.repeat(101));
