@@ -4,6 +4,7 @@ import { metricTable } from '../../base/telemetry/metric-table.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
 import type { Check } from '../../model/check.ts';
+import { counted } from '../../model/conditions.ts';
 import { examine } from '../../operate/doctor/examine.ts';
 import { describeRule } from './metrics.ts';
 
@@ -55,6 +56,6 @@ function verdict(checks: readonly Check[]): string {
   const problems = count('problem');
   const hints = count('advice');
   if (problems === 0 && hints === 0) return 'All is well.';
-  const summary = problems === 0 ? 'No problem' : problems === 1 ? '1 problem' : `${problems} problems`;
-  return hints === 0 ? `${summary}.` : `${summary}, ${hints === 1 ? '1 piece' : `${hints} pieces`} of advice.`;
+  const summary = problems === 0 ? 'No problem' : counted(problems, 'problem');
+  return hints === 0 ? `${summary}.` : `${summary}, ${counted(hints, 'piece')} of advice.`;
 }

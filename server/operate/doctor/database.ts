@@ -17,7 +17,7 @@ import { checkConnectionBudget, connectionsNeeded, DatabaseError, embeddedConnec
 import { readDatabaseClock, readDatabaseSize } from '../../store/queries/server-state.ts';
 import { dayMs } from '../../store/retention/partitions.ts';
 import * as server from '../../store/server-checks.ts';
-import { type Circumstances, type Reached, schemaChecks } from './schema.ts';
+import { type Circumstances, listed, type Reached, schemaChecks } from './schema.ts';
 
 /**
  * Changes nothing. An embedded server that is down is started for the duration of the checks.
@@ -68,8 +68,6 @@ async function checkServer(conninfo: string, given: Circumstances): Promise<Chec
 const CLOCK_ADVICE_MS = 1_000;
 /** Above this difference, times from Weir (events) and times from the database (leases, sessions) contradict each other. */
 const CLOCK_DIFFERENCE_MAX_MS = 10_000;
-/** Maximum number of tables named in a finding; further tables are only counted. */
-const NAMED_MAX = 5;
 
 export const serverChecks = {
   async database({ database, facts, conninfo }) {
@@ -118,9 +116,8 @@ export const serverChecks = {
         server.turnOn(off),
       );
     if (tables.length === 0) return ok('on, for every table');
-    const more = tables.length > NAMED_MAX ? ` and ${tables.length - NAMED_MAX} more` : '';
     return broken(
-      `off for ${tables.slice(0, NAMED_MAX).join(', ')}${more}: their dead rows are not removed, and queries keep getting slower`,
+      `off for ${listed(tables)}: their dead rows are not removed, and queries keep getting slower`,
       `for each table: alter table ${tables[0]} reset (autovacuum_enabled, toast.autovacuum_enabled)`,
     );
   },

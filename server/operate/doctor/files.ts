@@ -6,7 +6,7 @@ import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { advice, broken, brokenBy, type CheckTable, type Finding, ok } from '../../model/check.ts';
-import { counted, inGib } from '../../model/conditions.ts';
+import { counted, inGib, inMib } from '../../model/conditions.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { diskPlaces } from '../../model/machines.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
@@ -15,6 +15,7 @@ import { foldersIn, ownFolder } from '../../receive/spool/folder.ts';
 import { SpoolWriter } from '../../receive/spool/writer.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
+import { checkArchive } from '../backup/write.ts';
 import { findServingUser, servingUserName } from '../primary/serving-user.ts';
 
 interface Context {
@@ -67,6 +68,13 @@ export const fileChecks = {
     const fix = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
     if ((found.mode & 0o022) !== 0) return broken(`other users can replace files in ${directory} (mode ${mode})`, fix);
     return advice(`other users can read ${directory} and hold its locks (mode ${mode})`, fix);
+  },
+  async archive_dir({ settings: { ARCHIVE_DIR: directory } }) {
+    if (directory === undefined) return null;
+    return checkArchive(directory).then(
+      () => ok(`${directory} is writable`),
+      (error: OperatorError) => brokenBy(error, 'set another ARCHIVE_DIR'),
+    );
   },
   disk: async ({ settings }) => checkDisks(await nearestDirectory(settings.DATA_DIR), settings),
   spool: (context) => checkSpool(context),
@@ -184,7 +192,6 @@ async function checkSpool({ settings, nowMs }: Context) {
 }
 
 const read = (folder: string) => new SpoolReader(realDisk, folder).read();
-const inMib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 
 async function checkRoom(directory: string, bytesMax: number) {
   const { bavail, bsize, type } = await statfs(directory);

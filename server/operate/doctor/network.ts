@@ -3,7 +3,7 @@
  * the store of the request counters.
  */
 import { Cluster, type Redis } from 'ioredis';
-import { isLoopback } from '../../base/net/loopback.ts';
+import { isLoopback, localUrl } from '../../base/net/loopback.ts';
 import { connectSharedLimiter, SharedStoreError } from '../../base/ratelimit/shared.ts';
 import { addressesOf, type CounterStore, openStore } from '../../base/ratelimit/store.ts';
 import { probePort } from '../../base/settings/port.ts';
@@ -11,6 +11,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { discover, reasonOf } from '../../manage/auth/oidc/provider.ts';
 import { redirectUri } from '../../manage/auth/oidc/sign-in.ts';
 import { advice, broken, brokenBy, type CheckTable, ok } from '../../model/check.ts';
+import { inMib } from '../../model/conditions.ts';
 import { OperatorError } from '../../model/fault.ts';
 
 export type Addresses = Pick<
@@ -121,9 +122,8 @@ async function tryPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: num
     await probePort(setting, host, port);
     return { isOurs: false, found: ok(`${port} on ${host} is free`) };
   } catch (error) {
-    const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-    const url = `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`;
-    if (await answersWith(ours, url)) return { isOurs: true, found: ok(`${port} on ${host} is used by Weir itself`) };
+    if (await answersWith(ours, localUrl(host, port) + path))
+      return { isOurs: true, found: ok(`${port} on ${host} is used by Weir itself`) };
     if (!(error instanceof OperatorError)) throw error;
     return { isOurs: false, found: brokenBy(error, `set ${setting}`) };
   }
@@ -202,7 +202,7 @@ async function readMemories(urls: readonly string[]): Promise<StoreMemory[]> {
 function judgeMemory({ usedBytes, maxBytes, policy }: StoreMemory) {
   // Without a limit Redis evicts nothing, whatever the policy.
   if (maxBytes === 0) return null;
-  const memory = `Redis uses ${mebibytes(usedBytes)} of ${mebibytes(maxBytes)} MiB`;
+  const memory = `Redis uses ${inMib(usedBytes)} of ${inMib(maxBytes)}`;
   const isLow = usedBytes > maxBytes * USED_RATIO_MAX;
   if (policy !== 'noeviction' && policy !== RIGHT_POLICY)
     return advice(
@@ -233,8 +233,4 @@ async function readMemory(node: Redis): Promise<StoreMemory> {
 
 function mastersOf(store: CounterStore): Redis[] {
   return store instanceof Cluster ? store.nodes('master') : [store as Redis];
-}
-
-function mebibytes(bytes: number): string {
-  return (bytes / 2 ** 20).toFixed(1);
 }

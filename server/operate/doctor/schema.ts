@@ -39,7 +39,7 @@ export interface Reached extends Circumstances {
   applied: Applied;
 }
 
-/** Maximum number of ids, partitions or agents named in a finding; further ones are only counted. */
+/** Maximum number of ids, partitions, tables or agents named in a finding; further ones are only counted. */
 const NAMED_MAX = 5;
 /** Filters compiled by one run. */
 const FILTERS_MAX = 10_000;
@@ -187,7 +187,8 @@ export const schemaChecks = {
   },
 } satisfies CheckTable<Reached>;
 
-function listed(names: readonly string[]): string {
+/** The first names, and the number of the others. */
+export function listed(names: readonly string[]): string {
   const more = names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : '';
   return `${names.slice(0, NAMED_MAX).join(', ')}${more}`;
 }

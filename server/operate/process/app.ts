@@ -10,6 +10,7 @@ import { createApiFields } from '../../base/http/cors.ts';
 import { ByteBudget, SlabArena } from '../../base/http/memory.ts';
 import { HttpServer } from '../../base/http/server.ts';
 import { UnreadLimit } from '../../base/http/unread.ts';
+import { localUrl } from '../../base/net/loopback.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { expectedAnswers } from '../../manage/api/openapi/document.ts';
 import { outageProblem } from '../../manage/api/operation.ts';
@@ -59,7 +60,7 @@ export async function startApp(
   const ingest = composeIngest(base, workers, clampMs, agents, latency);
   const live = composeLive(base, ingest, askDoctor);
   const operations = { ...agents.operations, ...ingest.rejectionOperations, ...live.operations };
-  const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
+  const people = await composePeople(base, agents.auth, operations, () => localUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const build = dirname(workers);
   const client = new ClientPackage(settings.PUBLIC_URL, build);
@@ -136,7 +137,11 @@ export async function startApp(
     const schema = refuseOldSchema(database);
     await Promise.race([Promise.all([schema, ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
     // Without webhooks it would refuse requests that the other processes can spool.
-    const knowsWebhooks = () => ingest.directory.preload().then(...trueOrFalse);
+    const knowsWebhooks = () =>
+      ingest.directory.preload().then(
+        () => true,
+        () => false,
+      );
     if (base.spoolFolder !== undefined && order.othersServe)
       while (ingest.directory.size === 0 && !(await knowsWebhooks())) await delay(START_RETRY_MS);
   }
@@ -228,12 +233,5 @@ async function refuseOldSchema(database: Database): Promise<void> {
 
 const START_WAIT_MS = 2_000;
 const START_RETRY_MS = 1_000;
-const trueOrFalse = [() => true, () => false] as const;
 /** Quiet time before idle connections are closed. Without it, TERM under 32 busy keep-alive connections reset up to 30 requests. */
 const QUIET_MS = 500;
-
-/** The URL at which a process reaches its own port. A wildcard address is replaced with loopback. */
-function ownUrl(host: string, port: number): string {
-  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
-  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
-}

@@ -52,6 +52,21 @@ describe('the doctor checks DATA_DIR', () => {
     expect((await look(directory)).data_dir!.state).toBe('problem');
   });
 
+  test('and ARCHIVE_DIR, without which Weir does not start', async () => {
+    const directory = temporaryDirectory();
+    const look = async (ARCHIVE_DIR: string) => {
+      const settings = settingsOf({ DATA_DIR: directory, ARCHIVE_DIR });
+      const checks = await runChecks(fileChecks, { settings, nowMs: Date.now });
+      return checks.find(({ name }) => name === 'archive_dir');
+    };
+    expect(await look(directory)).toMatchObject({ state: 'ok', finding: `${directory} is writable` });
+    expect(await look(join(directory, 'none'))).toMatchObject({
+      state: 'problem',
+      finding: expect.stringContaining('none cannot be written (ENOENT'),
+      fix: expect.stringContaining('create the directory'),
+    });
+  });
+
   test('and the disk of it', async () => {
     const directory = temporaryDirectory();
     chmodSync(directory, ownMode);
