@@ -23,6 +23,7 @@ interface Service {
   cap_add?: string[];
   security_opt: string[];
   read_only: boolean;
+  ulimits?: Record<string, number>;
   tmpfs: string[];
   healthcheck?: { test: string[]; timeout: string };
   init?: boolean;
@@ -123,6 +124,10 @@ describe('compose.yaml', () => {
       read_only: true,
     });
     expect(user).toBe(expected);
+  });
+
+  test('writes no core file of Weir, which would hold secrets', () => {
+    expect(services.weir.ulimits).toEqual({ core: 0 });
   });
 
   test('runs nothing but a program of its own as process 1, and ends a health check before Docker kills it', () => {

@@ -27,6 +27,8 @@ describe('the systemd unit', () => {
       ['NoNewPrivileges', 'true'],
       ['CapabilityBoundingSet', ''],
       ['StateDirectoryMode', '0700'],
+      // A core file would hold secrets.
+      ['LimitCORE', '0'],
     ] as const)
       expect(valuesOf(directive), directive).toEqual([value]);
   });
