@@ -63,12 +63,30 @@ async function rotate(io: CommandIo, { database, settings, keys }: CommandSessio
     const kept = settings.SECRETS_KEY === undefined ? previousKeyPath(settings.DATA_DIR) : 'SECRETS_KEY_PREVIOUS';
     printText(io, describeNext(rotation, kept, until));
   }
-  const { unreadable } = rotation.counts.webhook_secrets;
-  const failure = rotation.previous_key_in_use
-    ? 'A Weir process still encrypts with the previous key. Restart it with the new key, then run this command again.'
-    : `Webhook secrets that no configured key can decrypt: ${unreadable}. weir doctor lists them; set the key that encrypted them, or set new secrets: weir webhook rotate ID`;
-  if (rotation.previous_key_in_use || unreadable > 0) throw new CommandError(json ? '' : failure);
+  const failures = rotation.previous_key_in_use
+    ? ['A Weir process still encrypts with the previous key. Restart it with the new key, then run this command again.']
+    : Object.entries(replacements).flatMap(([name, [what, fix]]) => {
+        const { unreadable } = rotation.counts[name as keyof typeof replacements];
+        return unreadable === 0 ? [] : [`${what} that no configured key can decrypt: ${unreadable}. ${fix}`];
+      });
+  if (failures.length > 0) throw new CommandError(json ? '' : failures.join('\n'));
 }
+
+/** How to replace what no key decrypts. Answers that were kept for a repeated request expire. */
+const replacements = {
+  webhook_secrets: [
+    'Webhook secrets',
+    'weir doctor lists them; set the key that encrypted them, or set new secrets: weir webhook rotate ID',
+  ],
+  verify_tokens: [
+    'Verify tokens of webhooks',
+    'Set the key that encrypted them, or new ones: weir webhook update ID --verify-token TOKEN',
+  ],
+  cells: [
+    'Connection strings of cells',
+    'Set the key that encrypted them, or give each again: weir cell update NUMBER --database-file FILE',
+  ],
+} as const;
 
 function describeCounts({ counts }: KeyRotation): string {
   return table(

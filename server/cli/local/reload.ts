@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, itemsTable, printJson, printText } from '../../base/command/io.ts';
 import { nameOf } from '../../base/files/build.ts';
+import { counted } from '../../model/conditions.ts';
 import type { Control, Refused, RestartReport } from '../../operate/primary/messages.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { openSocket } from '../manage/socket.ts';
@@ -16,7 +17,12 @@ export function define(command: Command, io: CommandIo): void {
     const give = orders(io);
     const { requested = 0 } = await give('POST', 'reload');
     const control = await until(give, ({ restart }) => {
-      return restart !== null && restart.number >= requested && restart.state !== 'running';
+      // A restart that was requested runs, or follows on the one that runs.
+      if (restart === null || (restart.number < requested && restart.state !== 'running'))
+        throw new CommandError(
+          'Weir was restarted before it had replaced its processes: it has the settings of that start',
+        );
+      return restart.number >= requested && restart.state !== 'running';
     });
     const restart = control.restart!;
     const isDone = restart.state === 'restarted';
@@ -80,7 +86,7 @@ async function until(give: Give, isThere: (control: Control) => boolean): Promis
 
 const servingOf = ({ processes }: Control) => processes.filter(({ state }) => state === 'serving').length;
 
-const processesText = (count: number) => (count === 1 ? '1 process' : `${count} processes`);
+const processesText = (count: number) => counted(count, 'process', 'processes');
 
 function describeRestart({ replaced, changed, changeable }: RestartReport, control: Control): string {
   const settings =
@@ -93,10 +99,11 @@ function describeRestart({ replaced, changed, changeable }: RestartReport, contr
   return `${processesText(replaced)} replaced.\n${settings}\n${describePrimary(control)}`;
 }
 
-/** What runs, in one line, or two during and after an upgrade. */
+/** What runs: one build, or two during and after an upgrade. */
 function describePrimary({ primary, processes }: Control): string {
   const own = nameOf(primary);
   const builds = new Set(processes.flatMap(({ state, build }) => (state === 'serving' && build ? nameOf(build) : [])));
+  if (builds.size === 0) return `No process serves, and the log says why. The primary runs ${own}.\n`;
   if (builds.size === 1 && builds.has(own)) return `All run ${own}.\n`;
   return `The processes run ${[...builds].join(', ')}, and the primary ${own} until Weir is restarted.\n`;
 }

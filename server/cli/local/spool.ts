@@ -39,13 +39,18 @@ export function define(command: Command, io: CommandIo): void {
       const folders = await spoolsOf(resolve(io.directory, dir));
       await withDatabase(io, async (session) => {
         const drained = [];
-        for (const folder of folders) drained.push(await drain(io, session, folder));
-        if (json) return printJson(io, { folders: drained });
-        for (const { folder, stored, duplicates, known, refused } of drained)
-          printText(
-            io,
-            `${folder}: ${counted(stored, 'event')} stored, ${counted(duplicates, 'duplicate')} dropped, ${known} ${known === 1 ? 'was' : 'were'} stored already, ${refused} refused.\n`,
-          );
+        for (const folder of folders) {
+          const outcome = await drain(io, session, folder);
+          drained.push(outcome);
+          const { stored, duplicates, known, refused } = outcome;
+          // At once: a later folder may fail.
+          if (!json)
+            printText(
+              io,
+              `${folder}: ${counted(stored, 'event')} stored, ${counted(duplicates, 'duplicate')} dropped, ${known} ${known === 1 ? 'was' : 'were'} stored already, ${refused} refused.\n`,
+            );
+        }
+        if (json) printJson(io, { folders: drained });
       });
     });
 }

@@ -44,6 +44,11 @@ export async function readList<Name extends PagedName>(
   }
 }
 
+/** Calls about one agent, for lists of what it has. */
+export function ofAgent(call: Call, id: string): Call {
+  return (name, given) => call(name, { ...given, id });
+}
+
 export type Resource = keyof typeof resources;
 
 const resources = {

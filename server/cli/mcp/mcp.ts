@@ -45,7 +45,7 @@ export function define(command: Command, io: CommandIo): void {
 
 async function serve(options: McpOptions, io: CommandIo): Promise<void> {
   const { channel = false, unverified = false } = options;
-  if (unverified && !channel) throw new CommandError('--unverified needs --channel.');
+  if (unverified && !channel) throw new CommandError('--unverified needs --channel.', 2);
   const url = parseAddress(options.url);
   const kinds = channel ? (['wa'] as const) : (['wa', 'wu'] as const);
   const { read, advice } = await openCredentialFile(options.credentialFile, io.directory, kinds).catch(asCommandError);

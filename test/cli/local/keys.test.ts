@@ -52,6 +52,15 @@ test('the generated key is replaced while Weir is stopped, and the previous one 
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(`process ${process.pid} (user`)]);
 });
 
+test('a rotation fails when no key decrypts the connection string of a cell', async () => {
+  const write = (statement: string) => installation.weir(['sql', '--write', statement]);
+  const lost = `insert into cells (number, id, name, sealed, state) values (7, gen_random_uuid(), 'lost', '\\x00', 'active')`;
+  expect((await write(lost)).code).toBe(0);
+  const { code, err } = await installation.weir(['keys', 'rotate']);
+  expect([code, err]).toEqual([1, expect.stringContaining('Connection strings of cells that no configured key')]);
+  expect((await write('delete from cells')).code).toBe(0);
+});
+
 test('with SECRETS_KEY set, it explains how to replace the key', async () => {
   const { code, err } = await installation.weir(['keys', 'new'], '', { SECRETS_KEY: someKey });
   expect([code, err]).toEqual([1, expect.stringMatching(/SECRETS_KEY_PREVIOUS .*openssl rand .*weir keys rotate/)]);

@@ -1,4 +1,4 @@
-import { mkdir, readdir } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
@@ -45,16 +45,39 @@ test('the spools of machines that do not come back are listed and drained, one t
     ],
   });
   expect((await installation.weir(['spool', 'list', one.folder])).out).toMatch(/^FOLDER .*\n.*one-1 +no +3 /);
-  const refused = await installation.weir(['spool', 'drain', other.folder]);
+  const refused = await installation.weir(['spool', 'drain', spoolDir]);
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('is in use by process')]);
+  expect(refused.out).toContain(`${one.folder}: 3 events stored`);
   await lock.release();
 
   const drained = await installation.weir(['spool', 'drain', spoolDir, '--json']);
   expect([drained.err, drained.code]).toEqual(['', 0]);
-  expect(JSON.parse(drained.out)).toMatchObject({ folders: [{ stored: 3, known: 0 }, { stored: 2 }] });
+  expect(JSON.parse(drained.out)).toMatchObject({ folders: [{ stored: 0, known: 0 }, { stored: 2 }] });
   expect([await readdir(one.folder), await readdir(other.folder)]).toEqual([[], []]);
   const exported = await installation.weir(['event', 'export']);
   expect([exported.code, exported.out]).toEqual([0, expect.stringContaining(one.ids[0]!)]);
+});
+
+test.each([
+  [1, '1 event stored, 0 duplicates dropped, 0 were stored already, 0 refused.'],
+  [2, '2 events stored, 0 duplicates dropped, 0 were stored already, 0 refused.'],
+])('what was drained is stated: %i', async (events, text) => {
+  const { folder } = await spoolOf(`machine-${events}`, events);
+  expect(await installation.weir(['spool', 'drain', folder])).toEqual({
+    code: 0,
+    out: `${folder}: ${text}\n`,
+    err: '',
+  });
+});
+
+test('what was imported is stated, also a second time', async () => {
+  const { folder } = await spoolOf('machine-3', 1);
+  await installation.weir(['spool', 'drain', folder]);
+  const { out } = await installation.weir(['event', 'export', '--limit', '1']);
+  const file = join(spoolDir, 'events.ndjson');
+  await writeFile(file, out);
+  const imported = await installation.weir(['event', 'import', file]);
+  expect([imported.out, imported.err]).toEqual(['Imported 0 events; 1 was stored already.\n', '']);
 });
 
 test('a directory that cannot be read is named', async () => {

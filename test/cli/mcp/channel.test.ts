@@ -184,7 +184,7 @@ describe('what cannot work', () => {
     const stderr = new PassThrough();
     const args = ['mcp', '--url', app.url, '--credential-file', 'credential', '--unverified'];
     const io = { environment: {}, directory, stdin: new PassThrough(), stdout: new PassThrough(), stderr };
-    expect(await runCommand(commands, args, io)).toBe(1);
+    expect(await runCommand(commands, args, io)).toBe(2);
     expect(String(stderr.read())).toContain('--unverified needs --channel.');
   });
 });

@@ -6,6 +6,7 @@ import { LineCounter, parseDocument } from 'yaml';
 import { CommandError, type CommandIo, printJson, printLine, printText, readGiven } from '../../../base/command/io.ts';
 import { withoutByteOrderMark } from '../../../base/files/text.ts';
 import { visibleLine } from '../../../base/telemetry/visible.ts';
+import { counted } from '../../../model/conditions.ts';
 import {
   type Configuration,
   configurationSchema,
@@ -55,7 +56,7 @@ export const rows: readonly Row[] = [
     // Below the changes.
     text: ({ applied, changes }) => {
       if (changes.length === 0) return 'Weir has the configuration of the file: nothing to do.\n';
-      const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
+      const count = counted(changes.length, 'change');
       return applied ? `${credentialsOf(changes)}${count} made.\n` : `${count}; nothing was changed.\n`;
     },
   }),
@@ -125,14 +126,10 @@ function diffOf(change: Change): string {
     );
   for (const [member, of] of Object.entries(references))
     lines.push(`${member}: from ${'env' in of ? `the environment variable ${of.env}` : `the file ${of.file}`}`);
-  const lost = undelivered === undefined ? '' : `: ${undeliveredText(undelivered)}`;
+  const lost = undelivered === undefined ? '' : `: ${counted(undelivered, 'undelivered event')}`;
   return [`${signs[action]} ${visibleLine(titleOf(change))}${lost}`, ...lines.map((line) => `    ${line}`), ''].join(
     '\n',
   );
-}
-
-function undeliveredText(count: number): string {
-  return count === 1 ? '1 undelivered event' : `${count} undelivered events`;
 }
 
 async function secretsOf(io: CommandIo, path: string, change: Change): Promise<Secrets> {
@@ -151,9 +148,9 @@ async function confirmDeletions(io: CommandIo, changes: readonly Change[], yes: 
   const countOf = (all: readonly Change[]) => all.reduce((total, { undelivered = 0 }) => total + undelivered, 0);
   const undelivered = Math.max(countOf(webhooks), countOf(agents));
   const what = [
-    webhooks.length > 0 && `Requests to the URLs of ${webhooks.length} webhook(s) then get a 404 response.`,
-    agents.length > 0 && `The credentials of ${agents.length} agent(s) are refused from now on.`,
-    undelivered > 0 && `${undeliveredText(undelivered)} among what goes.`,
+    webhooks.length > 0 && `Requests to the URLs of ${counted(webhooks.length, 'webhook')} then get a 404 response.`,
+    agents.length > 0 && `The credentials of ${counted(agents.length, 'agent')} are refused from now on.`,
+    undelivered > 0 && `${counted(undelivered, 'undelivered event')} among what goes.`,
   ].filter(Boolean);
   const question = `${what.join(' ')} Continue? [y/N] `;
   const isAsked = io.stdin.isTTY === true && io.stdout.isTTY === true;

@@ -11,7 +11,7 @@ import {
 } from '../../../model/configuration.ts';
 import { isUnverified } from '../../../model/webhook-schemes.ts';
 import type { Call } from '../call.ts';
-import { readList } from '../lists.ts';
+import { ofAgent, readList } from '../lists.ts';
 
 export interface CurrentWebhook {
   id: string;
@@ -69,8 +69,7 @@ export async function readCurrent(call: Call): Promise<Current> {
   for (const one of (await readList(call, 'listAgents', { revoked: false })).items) {
     if (one.temporary) continue;
     const { id, name } = one;
-    const ofAgent: Call = (operation, given) => call(operation, { ...given, id });
-    const { items } = one.webhooks === 0 ? { items: [] } : await readList(ofAgent, 'listAgentWebhooks');
+    const { items } = one.webhooks === 0 ? { items: [] } : await readList(ofAgent(call, id), 'listAgentWebhooks');
     const subscriptions = items.map((item) => [item.webhook_id, ownOf('subscription', item)] as const);
     agents.set(id, { id, name, members: ownOf('agent', one), subscriptions: new Map(subscriptions) });
   }

@@ -7,11 +7,12 @@ import type { BodyOf } from '../../../manage/api/operations.ts';
 import { agentFields } from '../../../model/agents.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import type { Call } from '../call.ts';
-import { idsOfGiven, readList } from '../lists.ts';
+import { idsOfGiven, ofAgent, readList } from '../lists.ts';
 import { act, type Row, repeated, row } from '../row.ts';
 import { changesOf, fieldOptions, membersOf } from './field-options.ts';
 
 type Agent = BodyOf<'showAgent'>;
+type CreatedAgent = BodyOf<'createAgent'>;
 type Activity = BodyOf<'listAgentActivity'>['items'][number];
 
 interface AddOptions {
@@ -178,14 +179,18 @@ export const rows: readonly Row[] = [
   ),
 ];
 
-/** Opens the file first: a credential that cannot be written would be lost. */
-async function createWithFile<T extends { credential: string }>(path: string, create: () => Promise<T>): Promise<T> {
+/** Opens the file first: a credential that cannot be written is lost. */
+async function createWithFile(path: string, create: () => Promise<CreatedAgent>): Promise<CreatedAgent> {
   const file = await open(path, 'wx', 0o600).catch(({ code, message }: NodeJS.ErrnoException) => {
     throw new CommandError(code === 'EEXIST' ? `${path} exists already: name another file` : message);
   });
   try {
     const agent = await create();
-    await file.writeFile(`${agent.credential}\n`);
+    await file.writeFile(`${agent.credential}\n`).catch(({ message }: Error) => {
+      throw new CommandError(
+        `The agent ${agent.name} was created, but its credential could not be written to ${path}: ${message}. For another one: ${weirCommand()} agent rotate ${agent.id}`,
+      );
+    });
     return agent;
   } catch (error) {
     await rm(path);
@@ -207,10 +212,6 @@ async function withActivity<One extends { id: string }>(call: Call, agents: read
     for (const one of items) found.set(one.agent_id, one);
   }
   return agents.map((agent) => ({ ...agent, activity: found.get(agent.id) }));
-}
-
-function ofAgent(call: Call, id: string): Call {
-  return (name, given) => call(name, { ...given, id });
 }
 
 function agentText(

@@ -38,8 +38,10 @@ export const rows: readonly Row[] = [
     run: async (call, { options, io }) => {
       const { citus } = options;
       const database = await givenDatabase(io, options);
-      const { items } = await call('listCells');
-      return call('addCell', { input: { name: options.name ?? `cell-${items.length}`, database, citus } });
+      const names = (await call('listCells')).items.map(({ name }) => name);
+      // Home has another name, so one of these is free.
+      const free = names.map((_, index) => `cell-${index + 1}`).find((name) => !names.includes(name));
+      return call('addCell', { input: { name: options.name ?? free, database, citus } });
     },
     text: ({ number, name, address }) =>
       `Cell ${number} (${name}) is ready at ${address}. New webhooks go to the server with the fewest bytes.\n` +

@@ -51,7 +51,12 @@ async function act(
   const webhook_id = (await idOfGiven(call, 'webhook', webhook)) ?? null;
   const acted: Acted = { answer: {}, count: 0, actionIds: [] };
   for (let finished_before: string | undefined; ; ) {
-    const batch = await call(many, { input: { agent_id, webhook_id, reason, state, finished_before } });
+    const batch = await call(many, { input: { agent_id, webhook_id, reason, state, finished_before } }).catch(
+      (error) => {
+        printMessage(io, undoLines(acted.actionIds));
+        throw error;
+      },
+    );
     acted.count += 'replayed' in batch ? batch.replayed : batch.dismissed;
     acted.answer = { ...batch, ['replayed' in batch ? 'replayed' : 'dismissed']: acted.count };
     if (batch.action_id !== null) acted.actionIds.push(batch.action_id);

@@ -65,14 +65,11 @@ export const latencyRows: readonly Row[] = [
   }),
 ];
 
-/** Outages are kept as long as other issues. */
-const DAYS_MAX = ISSUES_KEPT_DAYS;
-
 export const outageRows: readonly Row[] = [
   row<{ days: number }>()({
     name: 'list',
     description: 'show the outages that have ended, newest first',
-    options: [['--days <days>', `how far back, at most ${DAYS_MAX}`, wholeNumber(DAYS_MAX), 30]],
+    options: [['--days <days>', `how far back, at most ${ISSUES_KEPT_DAYS}`, wholeNumber(ISSUES_KEPT_DAYS), 30]],
     run: (call, { options: { days } }) =>
       call('listOutages', { query: { from: new Date(Date.now() - days * DAY_MS).toISOString() } }),
     list: {

@@ -1,6 +1,6 @@
 /** `weir user add|invite|invite-again|revoke-invitation|list|set-role|disable|enable|password|remove`. */
 import { Argument, Option } from 'commander';
-import { type CommandIo, readLine } from '../../../base/command/io.ts';
+import { readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { type Role, roles } from '../../../model/users.ts';
 import { readList } from '../lists.ts';
@@ -27,8 +27,10 @@ export const rows: readonly Row[] = [
     database: 'unless_served',
     description: 'create a user; without --password-stdin a password is generated and printed, once',
     options: [...accountOptions, ['--password-stdin', 'read the password from standard input']],
-    run: async (call, { options: { email, role, name, passwordStdin }, io }) =>
-      call('createUser', { input: { email, role, name, password: await passwordOf(io, passwordStdin) } }),
+    run: async (call, { options: { email, role, name, passwordStdin }, io }) => {
+      const password = passwordStdin ? await readLine(io) : undefined;
+      return call('createUser', { input: { email, role, name, password } });
+    },
     text: ({ id, email, role, generated_password }) =>
       `User ${email} created with role ${role}.\n  ID        ${id}\n${passwordText(generated_password)}`,
   }),
@@ -80,8 +82,7 @@ export const rows: readonly Row[] = [
       ['--no-revoke-tokens', 'keep its API tokens'],
     ],
     run: async (call, { id, options: { passwordStdin, revokeTokens }, io }) => {
-      const password = await passwordOf(io, passwordStdin);
-      const given = password === undefined ? { generate_password: true } : { password };
+      const given = passwordStdin ? { password: await readLine(io) } : { generate_password: true };
       return call('updateUser', { id, input: { ...given, revoke_tokens: revokeTokens } });
     },
     text: ({ email, revoked_tokens, generated_password }, { options: { revokeTokens } }) =>
@@ -105,11 +106,6 @@ export const rows: readonly Row[] = [
   act(target, 'enable', 'allow a user to sign in again', 'updateUser', 'enabled', { disabled: false }),
   act(target, 'remove', 'delete a user with all sessions and tokens', 'deleteUser', 'removed'),
 ];
-
-/** Undefined without --password-stdin. */
-async function passwordOf(io: CommandIo, fromStdin = false): Promise<string | undefined> {
-  return fromStdin ? readLine(io) : undefined;
-}
 
 function passwordText(generated: string | null): string {
   return generated === null ? '' : `  Password  ${generated}   (shown once)\n`;

@@ -228,7 +228,7 @@ test('--prune asks on a terminal, with the number of undelivered events, and nee
   expect(await answering('n\n')).toEqual({
     outcome: expect.stringContaining('nothing was changed'),
     asked:
-      'Requests to the URLs of 1 webhook(s) then get a 404 response. 1 undelivered event among what goes. Continue? [y/N] ',
+      'Requests to the URLs of 1 webhook then get a 404 response. 1 undelivered event among what goes. Continue? [y/N] ',
   });
   expect((await answering('y\n')).outcome).toBe(true);
   expect([await webhookOf(gone.id), await webhookOf(kept.id)]).toEqual([

@@ -17,6 +17,7 @@ import { signatureOf, signedRequest } from '../../../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
 import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
+import { spawnWeir } from '../../../helpers/weir.ts';
 import {
   agents,
   audit,
@@ -166,6 +167,19 @@ test('agent add --credential-file writes a new file that others cannot read', as
   expect((await run('agent show second')).code).toBe(1);
   expect((await run(`agent add --name filed --credential-file ${file}.2`)).code).toBe(1);
   expect(existsSync(`${file}.2`)).toBe(false);
+});
+
+test('agent add --credential-file that cannot be written names the agent that needs another credential', async () => {
+  const { conninfo, settings } = app;
+  const given = { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: settings.DATA_DIR };
+  const file = join(directory, 'full.credential');
+  const command = ['agent', 'add', '--name', 'unwritten', '--credential-file', file];
+  const { ended, stderr } = spawnWeir(given, { command, within: ['sh', '-c', 'ulimit -f 0; exec "$@"', 'sh'] });
+  expect(await ended).toBe(1);
+  expect(stderr()).toMatch(
+    /^weir: The agent unwritten was created, but its credential could not be written to .*: EFBIG.*weir agent rotate [\w-]{36}\n$/,
+  );
+  expect(existsSync(file)).toBe(false);
 });
 
 test('in hosted mode a user is created without a password, and a given one is refused', async () => {
