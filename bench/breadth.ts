@@ -35,7 +35,6 @@ const SIZE = {
 const EVENTS = 4_000_000;
 const BODY_BYTES = 1024;
 const CONNECTIONS = 256;
-const SECRET = 'a secret of every webhook';
 /** Webhooks of the installation have the common limit. */
 const SETTINGS = { RATE_LIMIT_INGEST_MAX: '1000000000' };
 /** What is written behind of many webhooks is written once a minute: a shorter window may miss it, or have that of more than its own events. */
@@ -85,7 +84,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const first = await addFirst(bench.database, wide);
   const beganMs = performance.now();
   await fillInstallation(context, bench.database, { ...SIZE, events }, first);
-  await addSecrets(bench.database, bench.secretsKey, SECRET);
+  await addSecrets(bench);
   const filledS = (performance.now() - beganMs) / 1000;
   const [other] = await bench.database.query<{ id: string; webhookId: string }>({
     text: `update agents a set lookup_id = $2, secret_hash = $3
@@ -94,13 +93,14 @@ async function run(context: BenchContext): Promise<Outcome> {
     values: [first.agentId, narrow.lookupId, narrow.secretHash],
   });
   await logSlowStatements(bench, STATEMENT_MS);
-  const empty = await startInTurns(context, 'empty', await openBenchDatabase(context));
+  const { secret } = bench;
+  const empty = await startInTurns(context, 'empty', { ...(await openBenchDatabase(context)), secret });
   const full = await startInTurns(context, 'full', bench);
 
   const webhookIds = await bench.database.query<{ id: string }>({
     text: `select id from webhooks where name like 'volume %' order by random()`,
   });
-  const request = signedRequest(SECRET, benchBody(BODY_BYTES));
+  const request = signedRequest(secret, benchBody(BODY_BYTES));
   const emptyAgent = await addAgentOf(empty);
   const loads = [
     { name: 'empty: one webhook', server: empty, ids: [emptyAgent.webhookId], seconds: context.seconds },
@@ -171,7 +171,7 @@ async function startInTurns(context: BenchContext, name: string, bench: BenchDat
   for (let start = 1; ; start++) {
     const directory = join(bench.directory, `start-${start}`);
     await mkdir(directory, { mode: 0o711 });
-    const weir = await startWeir({ ...bench, directory, processes: 1, secret: SECRET, settings: SETTINGS });
+    const weir = await startWeir({ ...bench, directory, processes: 1, settings: SETTINGS });
     server.startMs.push(weir.startMs);
     server.startMb.push(megabytesOf(weir));
     if (start > context.rounds) {

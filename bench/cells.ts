@@ -10,7 +10,7 @@ import { benchBody, emptyTable, signedRequest } from '../server/operate/load/env
 import { type Part, parts, readProcessor, timeBetween } from '../server/operate/load/processor.ts';
 import type { Database } from '../server/store/connect/pool.ts';
 import { openBenchDatabase, postgresPids, settledRows } from './lib/database.ts';
-import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
+import { type BenchContext, below, inRounds, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir, type Webhook } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
@@ -69,15 +69,12 @@ async function run(context: BenchContext): Promise<Outcome> {
     { name: TWO, places: others.slice(0, 2), windows: [] },
     { name: FOUR, places: others, windows: [] },
   ];
-  for (let round = 1; round <= context.rounds; round++)
-    for (const each of all) {
-      const window = await measure(context, weir.processes, home.database, each.places, script);
-      each.windows.push(window);
-      const postgres = formatNumber(window.us.postgres);
-      context.say(
-        `round ${round} of ${context.rounds}: ${each.name}: ${formatNumber(window.perSecond)} events/s, Postgres ${postgres} us an event`,
-      );
-    }
+  await inRounds(context, all, async ({ name, places, windows }) => {
+    const window = await measure(context, weir.processes, home.database, places, script);
+    windows.push(window);
+    const postgres = formatNumber(window.us.postgres);
+    return `${name}: ${formatNumber(window.perSecond)} events/s, Postgres ${postgres} us an event`;
+  });
   return summarise(all);
 }
 
@@ -165,6 +162,5 @@ function summarise(all: readonly Contestant[]): Outcome {
       `One Weir with one process; ${CONNECTIONS} connections a server (wrk, one thread each, closed loop); all servers, load generators and Weir share the cores.`,
       'Every committed event was counted after its window.',
     ],
-    faults: [],
   };
 }

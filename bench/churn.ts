@@ -165,7 +165,6 @@ function summarise({ seconds }: BenchContext, phases: readonly Phase[]): Outcome
       { name: `${phase.name}: Postgres`, unit: 'us', values: [phase.postgresUs] },
       { name: `${phase.name}: live table`, unit: 'bytes', values: [phase.bytes.end] },
     ]),
-    ratios: [],
     goals: [
       below('live table at the end over the start, at rest:', [atRest.bytes.end / atRest.bytes.start], 1.5, 'times'),
       below('claim beside a snapshot over at rest, p50:', [p50(beside) / p50(atRest)], 2, 'times'),

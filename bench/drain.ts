@@ -9,12 +9,11 @@
 
 import { Agent } from '../server/deliver/client/index.ts';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
-import type { Database } from '../server/store/connect/pool.ts';
 import { openAgent } from './lib/agent.ts';
-import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
-import { createPast, postgresPids } from './lib/database.ts';
+import { type Backlog, countDone, renewDeliveries, storeEvents } from './lib/backlog.ts';
+import { createPast, postgresPids, settledRows } from './lib/database.ts';
 import { openLeastQueue, renewLeastQueue } from './lib/least-queue.ts';
-import { atLeast, type BenchContext, below, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
+import { atLeast, type BenchContext, below, inRounds, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 import { ownUs } from './lib/window.ts';
@@ -67,19 +66,15 @@ async function run(context: BenchContext): Promise<Outcome> {
   await createPast(database, HISTORY_DAYS);
   const drains = await openDrains(context, opened);
   const faults: string[] = [];
-  for (let round = 1; round <= context.rounds; round++)
-    for (const drain of drains) {
-      await drain.renew();
-      const { done, turn } = await measure(context, drain, opened);
-      drain.turns.push(turn);
-      const stored = await drain.countDone();
-      if (stored !== done)
-        faults.push(`${drain.name}: ${stored} deliveries are done for ${done} that were acknowledged`);
-      context.say(
-        `round ${round} of ${context.rounds}: ${drain.name}: ${formatNumber(turn.perSecond)} deliveries/s, ` +
-          parts.map((part) => `${part} ${formatNumber(turn.us[part])} us`).join(', '),
-      );
-    }
+  await inRounds(context, drains, async (drain) => {
+    await drain.renew();
+    const { done, turn } = await measure(context, drain, opened);
+    drain.turns.push(turn);
+    const stored = await drain.countDone();
+    if (stored !== done) faults.push(`${drain.name}: ${stored} deliveries are done for ${done} that were acknowledged`);
+    const us = parts.map((part) => `${part} ${formatNumber(turn.us[part])} us`);
+    return `${drain.name}: ${formatNumber(turn.perSecond)} deliveries/s, ${us.join(', ')}`;
+  });
   return summarise(drains, faults);
 }
 
@@ -125,11 +120,11 @@ async function openDrains(
       (await library.run(() => {}, { concurrency, max: STORED, signal })).done;
   const ofLeast = {
     renew: () => renewLeastQueue(database, STORED, BODY_BYTES),
-    countDone: async () => STORED - (await countLeft(database)),
+    countDone: async () => STORED - (await settledRows(database, 'least_queue')),
   };
   const ofWeir = {
     renew: () => renewDeliveries(database, backlog),
-    countDone: () => countInState(database, 'done'),
+    countDone: () => countDone(database),
   };
   const drain = (way: Drain['way'], size: number, name: string, work: Drain['work']): Drain => {
     return { ...(way === 'least queue' ? ofLeast : ofWeir), way, size, name, work, turns: [] };
@@ -191,11 +186,6 @@ async function measure(
     client: (own.user + own.system) / done,
   };
   return { done, turn: { perSecond, us } };
-}
-
-async function countLeft(database: Database): Promise<number> {
-  const [row] = await database.query<{ count: number }>({ text: 'select count(*)::int as count from least_queue' });
-  return row!.count;
 }
 
 const notes = [

@@ -62,7 +62,7 @@ const quiet = [...runsOf('receive'), ...runsOf('peers')]
   .map(({ results }) => results.find(({ name }) => name === `${WEIR}: rate`).median);
 const presets = JSON.parse(readFileSync(`${root}/server/model/signatures/presets.json`, 'utf8'));
 
-/** The figures of sentences. */
+/** The figures of sentences. @type {Record<string, string>} */
 export const figures = {
   senders: String(presets.filter(({ isGeneral }) => !isGeneral).length),
   'receive-low': rounded(Math.min(...quiet)),
@@ -140,7 +140,7 @@ function draining() {
   );
 }
 
-/** The tables of each scenario, by the name of their region. */
+/** The tables of each scenario, by the name of their region. @type {Record<string, string>} */
 export const regions = {
   'bench-peers': `${peers.from}. CPU is the processor time of all parts but the load generator.\n\n${receiving(peers)}\n\n${consuming()}`,
   'bench-drain': `${drain.from}.\n\n${draining()}`,

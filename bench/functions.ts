@@ -83,11 +83,9 @@ async function run(context: BenchContext): Promise<Outcome> {
     measures: [...values].map(([name, ns]) => ({ name, unit: 'ns', values: ns })),
     ratios,
     ratiosInTables: true,
-    goals: [],
     notes: [
       `Medians of samples of ${SAMPLE_CALLS.toLocaleString('en-GB')} calls; a value a round. A ratio above 1 means that the function of Weir is faster.`,
     ],
-    faults: [],
   };
 }
 

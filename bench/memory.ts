@@ -5,7 +5,6 @@
  *
  * All processes of a machine share the pages of the Node executable, so the figures are stated without them too.
  */
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -53,14 +52,14 @@ interface Series {
 async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
   const bench = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
   const scriptOf = (bodyBytes: number) => join(bench.directory, `${bodyBytes}.lua`);
-  for (const { bodyBytes } of LOADS) writeScript(scriptOf(bodyBytes), signedRequest(secret, benchBody(bodyBytes)));
+  for (const { bodyBytes } of LOADS)
+    writeScript(scriptOf(bodyBytes), signedRequest(bench.secret, benchBody(bodyBytes)));
   const all: Series[] = [START, ...LOADS.map(({ name }) => name)].map((name) => ({ name, peakMb: [], rest: [] }));
   for (let round = 1; round <= context.rounds; round++) {
     const directory = join(bench.directory, String(round));
     await mkdir(directory, { mode: 0o711 });
-    const weir = await startWeir({ ...bench, directory, processes: 1, secret });
+    const weir = await startWeir({ ...bench, directory, processes: 1 });
     try {
       const pid = weir.processes[0]!;
       for (const series of all) {
@@ -121,13 +120,11 @@ function summarise(all: readonly Series[]): Outcome {
       { name: `${series.name}: after a rest`, unit: 'MB', values: rest(series, 'allMb') },
       { name: `${series.name}: without the executable`, unit: 'MB', values: rest(series, 'ownMb') },
     ]),
-    ratios: [],
     goals: all.map((series) =>
       below(`memory of a process after a rest, ${series.name}:`, rest(series, 'allMb'), MB_MAX, 'MB'),
     ),
     notes: [
       'One serving process. Resident memory (VmRSS, sampled four times a second; after the rest the sum of smaps).',
     ],
-    faults: [],
   };
 }

@@ -9,13 +9,12 @@
  */
 
 import { spawnSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { createPast, openBenchDatabase, pgOptions } from './lib/database.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { type BenchContext, inRounds, type Outcome, type Scenario } from './lib/outcome.ts';
 import { projectRoot } from './lib/paths.ts';
 import {
   BODY_BYTES,
@@ -50,13 +49,12 @@ async function run(context: BenchContext): Promise<Outcome> {
   const bench = await openBenchDatabase(context);
   await createPast(bench.database, HISTORY_DAYS);
   const redis = await startRedis(context, bench.directory);
-  const secret = randomBytes(24).toString('base64url');
-  const signed = signedRequest(secret, benchBody(BODY_BYTES));
+  const signed = signedRequest(bench.secret, benchBody(BODY_BYTES));
   writeScript(join(bench.directory, 'request.lua'), signed);
 
-  const one = await startWeir({ ...bench, processes: 1, secret });
+  const one = await startWeir({ ...bench, processes: 1 });
   context.undo(() => one.stop());
-  const two = await startWeir({ ...bench, processes: 2, secret });
+  const two = await startWeir({ ...bench, processes: 2 });
   context.undo(() => two.stop());
   const webhook = await one.addWebhook();
   const agent = await one.addAgent([webhook.id]);
@@ -73,7 +71,7 @@ async function run(context: BenchContext): Promise<Outcome> {
     ...WEIR_QUEUES,
   ];
 
-  const receiving = { bench, redis, order, secret };
+  const receiving = { bench, redis, order };
   const receivers = await weirReceivers(context, receiving, [one, two], webhook);
   if (hasPackages) {
     const table = 'peer_events';
@@ -84,8 +82,7 @@ async function run(context: BenchContext): Promise<Outcome> {
       if (!WEIR_QUEUES.includes(queue) && queue !== 'graphile-worker, batches')
         receivers.push(await startPeerReceiver(context, receiving, queue));
   }
-  for (let round = 1; round <= context.rounds; round++)
-    for (const receiver of receivers) await measureReceiver(context, bench, receiver);
+  await inRounds(context, receivers, (receiver) => measureReceiver(context, bench, receiver));
 
   const backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
   const latencies = queues.map((queue): Latency => ({ queue, p50Ms: [], p95Ms: [] }));
@@ -96,13 +93,11 @@ async function run(context: BenchContext): Promise<Outcome> {
     weirPids: one.processes,
     renewWeir: () => renewDeliveries(bench.database, backlog),
   };
-  for (let round = 1; round <= context.rounds; round++)
-    for (const latency of latencies) await measureLatency(context, consuming, latency);
+  await inRounds(context, latencies, (latency) => measureLatency(context, consuming, latency));
   await bench.database.query({ text: 'truncate events, deliveries' });
   await storeEvents(bench.database, backlog);
   const cells = cellsOf(queues);
-  for (let round = 1; round <= context.rounds; round++)
-    for (const cell of cells) await measureCell(context, consuming, cell);
+  await inRounds(context, cells, (cell) => measureCell(context, consuming, cell));
 
   const received = summariseReceivers(receivers);
   const consumed = summariseConsumers(cells, latencies);

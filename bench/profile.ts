@@ -6,7 +6,6 @@
  * ran: `*` optimised, `^` baseline, `~` interpreted. The samples are kept for viewers of flame graphs.
  */
 import { exec, execFile, spawn, spawnSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -40,10 +39,9 @@ async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
   requirePerf();
   const bench = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
   const script = join(bench.directory, 'request.lua');
-  writeScript(script, signedRequest(secret, benchBody(BODY_BYTES)));
-  const weir = await startWeir({ ...bench, processes: 1, secret, nodeOptions: '--perf-basic-prof' });
+  writeScript(script, signedRequest(bench.secret, benchBody(BODY_BYTES)));
+  const weir = await startWeir({ ...bench, processes: 1, nodeOptions: '--perf-basic-prof' });
   for (const each of [weir.pid, ...weir.processes]) context.undo(() => rm(`/tmp/perf-${each}.map`, { force: true }));
   context.undo(() => weir.stop());
   const pid = weir.processes[0]!;
@@ -66,8 +64,6 @@ async function run(context: BenchContext): Promise<Outcome> {
       tableOf('function with what it calls', await report(data, ['--children', '--sort', 'symbol'])),
     ],
     measures: libraries.map(([share, name]) => ({ name, unit: '%', values: [share] })),
-    ratios: [],
-    goals: [],
     notes: [
       `${formatNumber(requestsPerSecond)} requests/s while perf sampled all threads of one process.`,
       `Samples of perf script, which speedscope.app and profiler.firefox.com draw as a flame graph: ${SAMPLES}`,

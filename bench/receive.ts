@@ -8,13 +8,12 @@
  * rate follows the processor time per request, so that is reported beside it, by part.
  */
 
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { parts } from '../server/operate/load/processor.ts';
 import { BARE, type Contestant, LEAST, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import { atLeast, type BenchContext, below, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
+import { atLeast, type BenchContext, below, inRounds, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { faultsOf, measuresOf, measureWindow, ownUs, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
@@ -61,10 +60,9 @@ interface Series {
 async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
   const bench = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const contestants = await startContestants(context, bench, secret);
+  const contestants = await startContestants(context, bench);
   const all: Series[] = LOADS.flatMap((load) => {
-    writeScript(scriptOf(load), withFields(signedRequest(secret, benchBody(load.bodyBytes)), load.fields));
+    writeScript(scriptOf(load), withFields(signedRequest(bench.secret, benchBody(load.bodyBytes)), load.fields));
     return contestants.map((contestant) => ({ contestant, load, windows: [] }));
   });
 
@@ -72,21 +70,17 @@ async function run(context: BenchContext): Promise<Outcome> {
     return join(bench.directory, `${LOADS.indexOf(load)}.lua`);
   }
 
-  for (let round = 1; round <= context.rounds; round++)
-    for (const { contestant, load, windows } of all) {
-      const { connections } = load;
-      const window = await measureWindow(context, bench.database, {
-        ...contestant,
-        script: scriptOf(load),
-        connections,
-      });
-      windows.push(window);
-      context.say(
-        `round ${round} of ${context.rounds}: ${contestant.name}, ${load.name}: ` +
-          `${formatNumber(window.requestsPerSecond)} requests/s, p99 ${formatNumber(window.p99Ms)} ms, ` +
-          `${formatNumber(ownUs(window.us))} us and ${formatNumber(window.us.postgres)} of Postgres`,
-      );
-    }
+  await inRounds(context, all, async ({ contestant, load, windows }) => {
+    const { connections } = load;
+    const order = { ...contestant, script: scriptOf(load), connections };
+    const window = await measureWindow(context, bench.database, order);
+    windows.push(window);
+    return (
+      `${contestant.name}, ${load.name}: ` +
+      `${formatNumber(window.requestsPerSecond)} requests/s, p99 ${formatNumber(window.p99Ms)} ms, ` +
+      `${formatNumber(ownUs(window.us))} us and ${formatNumber(window.us.postgres)} of Postgres`
+    );
+  });
   return summarise(all);
 }
 

@@ -134,8 +134,9 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   const outcome = await withUndo((undo) => scenario.run({ rounds, seconds, events, signal, say, undo }));
   process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
   if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
-  const missed = options.gate === true && !outcome.goals.every(isMet);
-  return outcome.faults.length > 0 || missed ? 1 : 0;
+  const { goals = [], faults = [] } = outcome;
+  const missed = options.gate === true && !goals.every(isMet);
+  return faults.length > 0 || missed ? 1 : 0;
 }
 
 function say(line: string): void {

@@ -4,7 +4,6 @@
  *
  *     each round:  for each rate:  Weir, new | Weir, recycled | least, recycled | Weir, new, agents | Weir, recycled, agents
  */
-import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,7 +15,7 @@ import { type AgentClient, type Delivery, openAgent } from './lib/agent.ts';
 import { startPeer, urlOn } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
 import { measureOpenLoop, type OpenLoopWindow, type Percentiles, WARM_UP_SECONDS } from './lib/open-loop.ts';
-import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
+import { type BenchContext, below, inRounds, type Outcome, type Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
 import { type RunningWeir, startWeir } from './lib/weir.ts';
 
@@ -55,10 +54,10 @@ interface Series {
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const secret = randomBytes(24).toString('base64url');
   const bench = await openBenchDatabase(context);
+  const { secret } = bench;
   await recycleWal(context, bench.database);
-  const weir = await startWeir({ ...bench, processes: 1, secret });
+  const weir = await startWeir({ ...bench, processes: 1 });
   context.undo(() => weir.stop());
   const [alone, served] = [await addTargets(weir, false), await addTargets(weir, true)];
   const port = await freePort();
@@ -78,7 +77,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const onNew = async (withAgents: boolean, rate: number) => {
     const directory = join(bench.directory, `new-${databases++}`);
     await mkdir(directory, { mode: 0o711 });
-    const fresh = await startWeir({ ...bench, directory, processes: 1, secret, settings: { DATABASE_URL: '' } });
+    const fresh = await startWeir({ ...bench, directory, processes: 1, settings: { DATABASE_URL: '' } });
     const conninfo = `host='${directory}/weir-1/postgres' port=5432 user=weir dbname=weir`;
     const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-bench' });
     try {
@@ -101,16 +100,15 @@ async function run(context: BenchContext): Promise<Outcome> {
   const all: Series[] = RATES.flatMap((rate) =>
     Object.keys(contestants).map((contestant) => ({ contestant, rate, windows: [] })),
   );
-  for (let round = 1; round <= context.rounds; round++)
-    for (const { contestant, rate, windows } of all) {
-      const window = await contestants[contestant]!(rate);
-      windows.push(window);
-      context.say(`round ${round} of ${context.rounds}: ${contestant}, ${formatNumber(rate)}/s: ${figuresOf(window)}`);
-      for (const [i, slice] of window.slices.entries())
-        context.say(
-          `  ${(i + 1) * 10} s: ${figuresOf(slice)}, ${slice.newWalFiles} new WAL files, ${slice.checkpoints} checkpoints`,
-        );
-    }
+  await inRounds(context, all, async ({ contestant, rate, windows }) => {
+    const window = await contestants[contestant]!(rate);
+    windows.push(window);
+    for (const [i, slice] of window.slices.entries())
+      context.say(
+        `  ${(i + 1) * 10} s: ${figuresOf(slice)}, ${slice.newWalFiles} new WAL files, ${slice.checkpoints} checkpoints`,
+      );
+    return `${contestant}, ${formatNumber(rate)}/s: ${figuresOf(window)}`;
+  });
   return summarise(all);
 }
 

@@ -67,11 +67,9 @@ function summarise(timed: Looks['timed'], slow: number, events: number, ids: rea
   return {
     tables: [table],
     measures,
-    ratios: [],
     goals: [...goals, below(`statements above ${STATEMENT_MS} ms:`, [slow], 1)],
     notes: [
       `${formatNumber(events)} events and ${formatNumber(pending)} pending deliveries of ${days} days, ${formatNumber(webhooks)} webhooks and ${agents} agents; each load one after another, at the client.`,
     ],
-    faults: [],
   };
 }

@@ -38,11 +38,10 @@ export async function storeEvents(
     });
 }
 
-/** Counts the deliveries in a state, of all agents. */
-export async function countInState(database: Database, state: 'pending' | 'done'): Promise<number> {
+/** Counts the acknowledged deliveries, of all agents. */
+export async function countDone(database: Database): Promise<number> {
   const [row] = await database.query<{ count: number }>({
-    text: 'select count(*)::int as count from deliveries where state = $1',
-    values: [state],
+    text: `select count(*)::int as count from deliveries where state = 'done'`,
   });
   return row!.count;
 }

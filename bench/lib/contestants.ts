@@ -29,19 +29,16 @@ export const LEAST = 'least program, 1 process';
 const ANSWER_BYTES = storedText(randomUUID(), randomUUID(), isoTime(Date.now()), 1024, '').length;
 
 /** Starts Weir with one process and with two, the least program and the bare answer, in the order of the rotation. `undo` stops them. */
-export async function startContestants(
-  { undo, say }: BenchContext,
-  { directory, conninfo, database, secretsKey }: BenchDatabase,
-  secret: string,
-): Promise<Contestant[]> {
+export async function startContestants({ undo, say }: BenchContext, bench: BenchDatabase): Promise<Contestant[]> {
+  const { directory, conninfo, secret } = bench;
   const contestants: Contestant[] = [];
-  const store = emptiedTables(database, ['events']);
+  const store = emptiedTables(bench.database, ['events']);
   for (const [name, processes] of [
     [WEIR_1, 1],
     [WEIR_2, 2],
   ] as const) {
     say(`starting ${name}`);
-    const weir = await startWeir({ directory, conninfo, secretsKey, processes, secret });
+    const weir = await startWeir({ ...bench, processes });
     undo(() => weir.stop());
     contestants.push({ name, url: weir.url, processes: weir.processes, store });
   }

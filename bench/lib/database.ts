@@ -23,6 +23,8 @@ export interface BenchDatabase {
   database: Database;
   /** SECRETS_KEY of every Weir on this database, in base64. With another key Weir does not start. */
   secretsKey: string;
+  /** Secret of the webhooks that are added, and of the load. */
+  secret: string;
 }
 
 /** Creates the folder and a migrated database with today's partitions (or an empty one); `context.undo` removes both. */
@@ -38,7 +40,14 @@ export async function openBenchDatabase({ undo, say }: BenchContext, { migrated 
     await migrate(database);
     await createPartitions(database, Date.now());
   }
-  return { directory, conninfo: embedded.conninfo, database, secretsKey: randomBytes(32).toString('base64') };
+  const secretsKey = randomBytes(32).toString('base64');
+  return {
+    directory,
+    conninfo: embedded.conninfo,
+    database,
+    secretsKey,
+    secret: randomBytes(24).toString('base64url'),
+  };
 }
 
 /** Creates the partitions of these last days, as an installation has them. */

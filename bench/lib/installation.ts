@@ -7,7 +7,7 @@ import { tendDays } from '../../server/store/retention/partitions.ts';
 import { deriveKey, seal } from '../../server/store/secrets/seal.ts';
 import { arrayOf } from '../../server/store/sql.ts';
 import { FILL_TIMEOUT_MS } from './backlog.ts';
-import { createPast } from './database.ts';
+import { type BenchDatabase, createPast } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { formatNumber } from './stats.ts';
 
@@ -157,8 +157,8 @@ async function fillHistory(run: (text: string) => Promise<unknown>): Promise<voi
   );
 }
 
-/** Gives this secret to every webhook without one. @param secretsKey SECRETS_KEY of the server, in base64 */
-export async function addSecrets(database: Database, secretsKey: string, secret: string): Promise<void> {
+/** Gives the secret of the bench to every webhook without one. */
+export async function addSecrets({ database, secretsKey, secret }: BenchDatabase): Promise<void> {
   const key = deriveKey(secretsKey, 'webhook-secrets');
   const rows = await database.query<{ id: string }>({
     text: 'select id from webhooks w where not exists (select from webhook_secrets s where s.webhook_id = w.id)',

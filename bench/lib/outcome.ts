@@ -43,14 +43,14 @@ export interface Table {
 export interface Outcome {
   tables: Table[];
   measures: Measure[];
-  ratios: Ratio[];
+  ratios?: Ratio[];
   /** The tables already contain the ratios, so the report adds no table for them. */
   ratiosInTables?: true;
-  goals: Goal[];
+  goals?: Goal[];
   /** How the run was measured, one sentence each. */
   notes: string[];
   /** Reasons why the run is invalid (a response other than 2xx, a missing row), one sentence each. */
-  faults: string[];
+  faults?: string[];
 }
 
 /** What a scenario receives from the command line. */
@@ -66,6 +66,19 @@ export interface BenchContext {
   undo: (step: () => unknown) => void;
   /** Prints one line of progress. */
   say: (line: string) => void;
+}
+
+/** Measures each contestant once a round, in turns. @param measure resolves with a line of progress */
+export async function inRounds<Contestant>(
+  { rounds, signal, say }: BenchContext,
+  contestants: readonly Contestant[],
+  measure: (contestant: Contestant) => Promise<string>,
+): Promise<void> {
+  for (let round = 1; round <= rounds; round++)
+    for (const contestant of contestants) {
+      signal.throwIfAborted();
+      say(`round ${round} of ${rounds}: ${await measure(contestant)}`);
+    }
 }
 
 export interface Scenario {

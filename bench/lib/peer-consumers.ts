@@ -67,11 +67,13 @@ function nameOf({ queue, concurrency, consumers }: Cell): string {
 const isAlike = (one: Cell, other: Cell) => one.concurrency === other.concurrency && one.consumers === other.consumers;
 const isWeir = (queue: QueueName) => ['agent.run', 'plain HTTP', 'MCP'].includes(queue);
 
-/** Fills the queue, and drains it until it is empty or the window ends. */
-export async function measureCell(context: BenchContext, parts_: Parts, cell: Cell): Promise<void> {
-  const { bench, redis, order, weirPids, renewWeir } = parts_;
+/** Fills the queue, and drains it until it is empty or the window ends. Resolves with a line of progress. */
+export async function measureCell(
+  context: BenchContext,
+  { bench, redis, order, weirPids, renewWeir }: Parts,
+  cell: Cell,
+): Promise<string> {
   const { queue, concurrency } = cell;
-  context.signal.throwIfAborted();
   const store = storeOf(queue, bench, redis, order.queue);
   if (!isWeir(queue)) await store.empty();
   await withConsumers(context, queue, order, cell.consumers, async (consumers) => {
@@ -103,15 +105,12 @@ export async function measureCell(context: BenchContext, parts_: Parts, cell: Ce
       store: server.postgres / done,
     });
   });
-  context.say(
-    `${nameOf(cell)}: ${formatNumber(cell.perSecond.at(-1)!)} jobs/s, ${formatNumber(allUs(cell).at(-1)!)} us`,
-  );
+  return `${nameOf(cell)}: ${formatNumber(cell.perSecond.at(-1)!)} jobs/s, ${formatNumber(allUs(cell).at(-1)!)} us`;
 }
 
-/** Adds jobs at a constant rate, in the process that handles them. */
+/** Adds jobs at a constant rate, in the process that handles them. Resolves with a line of progress. */
 export async function measureLatency(context: BenchContext, { bench, redis, order }: Parts, latency: Latency) {
   const { queue } = latency;
-  context.signal.throwIfAborted();
   await storeOf(queue, bench, redis, order.queue).empty();
   await withConsumers(context, queue, order, 1, async ([consumer]) => {
     await consumer!.ask({ ask: 'consume', concurrency: PACED.concurrency });
@@ -121,7 +120,7 @@ export async function measureLatency(context: BenchContext, { bench, redis, orde
     latency.p50Ms.push(percentile(latenciesMs!, 0.5));
     latency.p95Ms.push(percentile(latenciesMs!, 0.95));
   });
-  context.say(`${queue}: commit to handler p95 ${formatNumber(latency.p95Ms.at(-1)!)} ms`);
+  return `${queue}: commit to handler p95 ${formatNumber(latency.p95Ms.at(-1)!)} ms`;
 }
 
 async function withConsumers(

@@ -33,7 +33,6 @@ interface Parts {
   bench: BenchDatabase;
   redis: BenchRedis | null;
   order: QueueOrder;
-  secret: string;
 }
 
 /** Weir with one process and two, and with an agent at the webhook, as a queue has one consumer; and the bare answer. */
@@ -56,26 +55,33 @@ export async function weirReceivers(
 /** Starts Fastify with a queue; `undo` stops it. */
 export async function startPeerReceiver(
   { undo, say }: BenchContext,
-  { bench, redis, order, secret }: Parts,
+  { bench, redis, order }: Parts,
   name: QueueName,
 ): Promise<Receiver> {
   const title = `Fastify, 2 processes, ${name === 'insert' ? 'an INSERT a request' : name}`;
   say(`starting ${title}`);
   const port = await freePort();
-  const peer = await startPeer(title, 'receive', [JSON.stringify({ port, secret, name, order })], bench.directory);
+  const peer = await startPeer(
+    title,
+    'receive',
+    [JSON.stringify({ port, secret: bench.secret, name, order })],
+    bench.directory,
+  );
   undo(() => peer.stop());
   const store = storeOf(name, bench, redis, order.queue);
   return { name: title, url: urlOn(port), processes: nodeChildren(peer.pid), store, windows: [] };
 }
 
-/** One window of one receiver. */
-export async function measureReceiver(context: BenchContext, bench: BenchDatabase, receiver: Receiver): Promise<void> {
+/** One window of one receiver. Resolves with a line of progress. */
+export async function measureReceiver(
+  context: BenchContext,
+  bench: BenchDatabase,
+  receiver: Receiver,
+): Promise<string> {
   const order = { ...receiver, script: join(bench.directory, 'request.lua'), connections: CONNECTIONS };
   const window = await measureWindow(context, bench.database, order);
   receiver.windows.push(window);
-  context.say(
-    `${receiver.name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us`,
-  );
+  return `${receiver.name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us`;
 }
 
 export function summariseReceivers(receivers: readonly Receiver[]) {

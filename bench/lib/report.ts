@@ -21,34 +21,34 @@ export function renderReport(
   { rounds, load }: Conditions,
 ): string {
   const { cpu, cores, memory, node, kernel, commit } = machine;
+  const { tables, ratios = [], ratiosInTables, goals = [], notes, faults = [] } = outcome;
   const parts = [
     `## ${scenario.name}: ${scenario.summary}`,
     `${cpu}, ${cores} cores, ${memory}; Node ${node}, Linux ${kernel}, commit ${commit ?? 'unknown'}; load ${load.toFixed(1)} before the run. ` +
       `Medians of ${rounds} rounds (lowest to highest); contestants take turns in each round, so that ratios are comparable ` +
       'even when other load on the machine changes the absolute figures.',
-    ...outcome.tables.map(renderTable),
+    ...tables.map(renderTable),
   ];
-  if (outcome.ratios.length > 0 && !outcome.ratiosInTables)
+  if (ratios.length > 0 && !ratiosInTables)
     parts.push(
       renderTable({
         header: ['ratio', 'to', 'times'],
-        rows: outcome.ratios.map(({ of, to, values }) => [of, to, formatSpread(values)]),
+        rows: ratios.map(({ of, to, values }) => [of, to, formatSpread(values)]),
       }),
     );
-  if (outcome.goals.length > 0)
+  if (goals.length > 0)
     parts.push(
       renderTable({
         header: ['goal', 'measured', ''],
-        rows: outcome.goals.map((goal) => [
+        rows: goals.map((goal) => [
           `${goal.what} ${limitOf(goal)}`,
           `${formatNumber(goal.value)} ${goal.unit}`.trimEnd(),
           isMet(goal) ? 'met' : 'missed',
         ]),
       }),
     );
-  if (outcome.notes.length > 0) parts.push(outcome.notes.map((note) => `- ${note}`).join('\n'));
-  if (outcome.faults.length > 0)
-    parts.push(`**This run is invalid:**\n\n${outcome.faults.map((fault) => `- ${fault}`).join('\n')}`);
+  if (notes.length > 0) parts.push(notes.map((note) => `- ${note}`).join('\n'));
+  if (faults.length > 0) parts.push(`**This run is invalid:**\n\n${faults.map((fault) => `- ${fault}`).join('\n')}`);
   return `${parts.join('\n\n')}\n`;
 }
 
@@ -73,7 +73,7 @@ function limitOf({ atLeast, below, unit }: Goal): string {
 /** The record of one run; `low` and `high` are the lowest and the highest round. */
 export function recordOf(
   scenario: Scenario,
-  outcome: Outcome,
+  { measures, ratios = [], goals = [], faults = [] }: Outcome,
   machine: Machine,
   { rounds, at, load }: Conditions,
 ): object {
@@ -83,10 +83,10 @@ export function recordOf(
     machine,
     load: Number(load.toFixed(2)),
     runs: rounds,
-    results: outcome.measures.map(({ name, unit, values }) => ({ name, ...rounded(values), unit })),
-    ratios: outcome.ratios.map(({ of, to, values }) => ({ of, to, ...rounded(values) })),
-    goals: outcome.goals.map((goal) => ({ ...goal, value: fourDigits(goal.value), met: isMet(goal) })),
-    ...(outcome.faults.length > 0 ? { faults: outcome.faults } : {}),
+    results: measures.map(({ name, unit, values }) => ({ name, ...rounded(values), unit })),
+    ratios: ratios.map(({ of, to, values }) => ({ of, to, ...rounded(values) })),
+    goals: goals.map((goal) => ({ ...goal, value: fourDigits(goal.value), met: isMet(goal) })),
+    ...(faults.length > 0 ? { faults } : {}),
   };
 }
 

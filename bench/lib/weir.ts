@@ -1,8 +1,11 @@
 /** Weir as a contestant, started through the command line as a user starts it. */
+import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { nodeChildren, runToEnd, startChild } from '../../server/operate/load/child.ts';
+import { promisify } from 'node:util';
+import { CommandError } from '../../server/base/command/io.ts';
+import { nodeChildren, startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import { type BenchDatabase, openBenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
@@ -23,7 +26,6 @@ export interface Webhook {
 export async function startWeir(
   options: Omit<BenchDatabase, 'database'> & {
     processes: number;
-    secret: string;
     /** NODE_OPTIONS of Weir's processes. */
     nodeOptions?: string;
     /** More settings. */
@@ -59,8 +61,14 @@ export async function startWeir(
     readyText: '"event":"listening"',
   });
   const startMs = performance.now() - startedMs;
-  const command = async <Answer>(...words: string[]) =>
-    JSON.parse(await runToEnd([weirFile, ...words, '--json'], environment, directory)) as Answer;
+  const command = async <Answer>(...words: string[]) => {
+    const options = { cwd: directory, env: environment };
+    const ended = promisify(execFile)(process.execPath, [weirFile, ...words, '--json'], options);
+    const { stdout } = await ended.catch(({ stderr, message }) => {
+      throw new CommandError(stderr || message);
+    });
+    return JSON.parse(stdout) as Answer;
+  };
   const limit = ['--rate-limit', '100000000'];
   /** Adds a webhook with the same secret and rate limit. @param cell default: home */
   const addWebhook = (cell = 0) =>
@@ -108,8 +116,7 @@ export async function startWeir(
 /** Starts Weir with one process on its own database; `context.undo` removes both. */
 export async function openWeir(context: BenchContext) {
   const opened = await openBenchDatabase(context);
-  const secret = randomBytes(24).toString('base64url');
-  const weir = await startWeir({ ...opened, processes: 1, secret });
+  const weir = await startWeir({ ...opened, processes: 1 });
   context.undo(() => weir.stop());
-  return { ...opened, weir, secret };
+  return { ...opened, weir };
 }

@@ -1,7 +1,6 @@
 /** Child processes of a bench: started and awaited until ready, stopped by process id; and the memory of serving processes. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { promisify } from 'node:util';
 import { CommandError } from '../../base/command/io.ts';
 import { within } from '../../base/time/every.ts';
 import { residentBytes } from '../primary/memory-guard.ts';
@@ -62,16 +61,6 @@ async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void>
   const killTimer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
   await ended;
   clearTimeout(killTimer);
-}
-
-/** Runs a Node program until it exits; resolves with its standard output. Rejects with CommandError. */
-export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
-  try {
-    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });
-    return stdout;
-  } catch (error) {
-    throw new CommandError((error as { stderr?: string }).stderr || (error as Error).message);
-  }
 }
 
 const SAMPLE_EVERY_MS = 250;
