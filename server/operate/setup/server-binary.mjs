@@ -21,6 +21,7 @@ export const serverBinaryRelease = 'uwebsockets@3.0.6';
  * Not compared with: the releases of uNetworking/uWebSockets.js itself. The guide Development (uWebSockets.js) lists what else
  * was compared, and how to build a binary and put its hash here.
  * After an upgrade: verify the new package the same way, then replace the release and the hashes.
+ * @type {Record<string, string>}
  */
 export const serverBinaryHashes = {
   linux_x64_115: 'f4fa5d7b697529b45ac8aa3d57385d9af51bc1d2b26aa9f5b68ca4361542e665',

@@ -1,2 +1,0 @@
-/** What the tests see of tiers.mjs. */
-export function isLong(path: string): boolean;
