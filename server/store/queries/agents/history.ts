@@ -98,13 +98,13 @@ export function readPassed(
 ): Promise<Passed[]> {
   return query<Passed>({
     text: `
-      select ${isoText('at')} as at, sum(came)::float8 as came, sum(ended)::float8 as ended
+      select ${isoText('passed.at')} as at, sum(came)::float8 as came, sum(ended)::float8 as ended
       from (${came(step)}
         union all
         select at, 0, ${step === 60 ? 'ended::float8 from agent_minutes' : 'greatest(ended, acknowledged)::float8 from agent_history'} where agent_id = $1 and at >= $2
       ) passed
-      group by 1
-      order by 1`,
+      group by passed.at
+      order by passed.at`,
     values: [agentId, new Date(sinceMs).toISOString()],
   });
 }

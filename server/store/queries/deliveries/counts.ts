@@ -34,6 +34,8 @@ export async function countDeliveries(
   max = limits,
 ): Promise<DeliveryCounts> {
   const scope = inScope('$1', '$2');
+  // By the index deliveries_due: in the order of claims, the rows of an agent of many webhooks lie apart (46 ms for 100,000, 23 by age).
+  const ofAgent = agentId !== null && webhookId === null ? 'and bytes >= 0 order by available_at' : '';
   const [row] = await withinTimeout(database, (query) =>
     query<Omit<DeliveryCounts, 'exact'> & { read: number }>({
       text: `
@@ -42,7 +44,7 @@ export async function countDeliveries(
           count(*) filter (where state = 'leased')::int as leased,
           (select count(*)::int from (select from deliveries where state = 'dead' and ${scope} limit ${max.dead + 1}) d) as dead,
           count(*)::int as read
-        from (select state from deliveries where state in ('pending', 'leased') and ${scope} limit ${max.waiting + 1}) d`,
+        from (select state from deliveries where state in ('pending', 'leased') and ${scope} ${ofAgent} limit ${max.waiting + 1}) d`,
       values: [agentId, webhookId],
       place: { each: summed, lenient: true },
     }),
