@@ -10,6 +10,7 @@ import { readDeadGroups, readNewDeadLetters } from '../../server/store/queries/a
 import { readUndelivered } from '../../server/store/queries/alerts/undelivered.ts';
 import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
+import { countDeliveries } from '../../server/store/queries/deliveries/counts.ts';
 import { groupDeadLetters } from '../../server/store/queries/deliveries/deliveries.ts';
 import { listDeliveries } from '../../server/store/queries/deliveries/lists.ts';
 import { everyToken, listTokens } from '../../server/store/queries/users/tokens.ts';
@@ -190,6 +191,12 @@ test.each<[string, RegExp, Read]>([
     'dead letters of many agents',
     /Index Only Scan Backward using deliveries_\d{8}_received_at_id_agent_id_\w+ on/,
     (database) => readDeadGroups(database, Array.from({ length: 201 }, randomUUID)),
+  ],
+  [
+    'the numbers of deliveries of an agent',
+    /using deliveries_due on deliveries_live/,
+    // There is no row: the statement is explained.
+    (database) => countDeliveries(database, { agentId: randomUUID() }).catch(() => null),
   ],
   ['revoked agents with deliveries', /using agents_revoked on/, readUndelivered],
   ['revoked agents', /using agents_revoked on/, (database) => listAgents(database, revoked(true), null, 50)],
