@@ -3,7 +3,7 @@
  * found by its lookup id in one index probe and compared by hash. With the check digits a secret scanner can tell a real
  * credential from a look-alike, and Weir refuses a mistyped one without a query.
  */
-import { createHash, randomInt } from 'node:crypto';
+import { createHash, createHmac, randomInt } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const LOOKUP_CHARACTERS = 12;
@@ -24,12 +24,12 @@ interface Credential {
   secretHash: Buffer;
 }
 
-/** Creates a credential. `text` is shown once; the other fields are stored. @param lookupId that of the OAuth grant */
+/** Creates a credential. `text` is shown once; the other fields are stored. @param lookupId that of the OAuth grant. @param secret see derivedSecret */
 export function createCredential(
   kind: CredentialKind,
   lookupId = randomText(LOOKUP_CHARACTERS),
+  secret = randomText(SECRET_CHARACTERS),
 ): Credential & { text: string } {
-  const secret = randomText(SECRET_CHARACTERS);
   const text = `${kind}_${lookupId}_${secret}${checkDigits(lookupId, secret)}`;
   return { text, lookupId, secretHash: hashSecret(secret) };
 }
@@ -40,6 +40,12 @@ export function parseCredential(kind: CredentialKind, text: string): Credential 
   if (match === null || match[1] !== kind) return null;
   const [, , lookupId, secret, check] = match as unknown as [string, string, string, string, string];
   return checkDigits(lookupId, secret) === check ? { lookupId, secretHash: hashSecret(secret) } : null;
+}
+
+/** A secret part that only the key and this text lead to. Bytes modulo 62 are uneven: it has 255 bits. */
+export function derivedSecret(text: string, key: Buffer): string {
+  const bytes = createHmac('sha512', key).update(text).digest().subarray(0, SECRET_CHARACTERS);
+  return Array.from(bytes, (byte) => ALPHABET[byte % ALPHABET.length]).join('');
 }
 
 function hashSecret(secret: string): Buffer {

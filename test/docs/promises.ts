@@ -243,7 +243,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     ['manage/oauth/hostile.test.ts', 'a redirect_uri with %s: a page here, and no redirect'],
     ['manage/oauth/hostile.test.ts', 'on loopback any port is allowed, another path or name is not'],
   ],
-  'A code or refresh token that is used twice ends the access, and so do a disabled user, a lowered role and a revoked agent.':
+  'A code that is used twice ends the access, and so do a refresh token that is used again after more than 30 seconds, a disabled user, a lowered role and a revoked agent.':
     [
       ['manage/oauth/hostile.test.ts', 'used twice: the second use is refused, and the tokens of the first end'],
       ['manage/oauth/hostile.test.ts', 'used twice: all tokens of the family end, and the audit log says why'],

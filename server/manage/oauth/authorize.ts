@@ -21,6 +21,8 @@ export interface AuthorizationParts {
   issuer: string;
   /** Address of /mcp. */
   resource: string;
+  /** From which tokens are derived, current first. */
+  keys: readonly Buffer[];
 }
 
 interface AuthorizationRequest {

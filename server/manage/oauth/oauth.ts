@@ -58,7 +58,7 @@ export class OAuth {
     if (credential === null) return null;
     const found = await this.#grants.find(credential.lookupId);
     if (!found?.accessHash || !timingSafeEqual(found.accessHash, credential.secretHash)) return null;
-    if (!found.isAccessCurrent || !found.holds || found.resource !== this.parts.resource) return null;
+    if (!(found.accessSeconds! > 0) || !found.holds || found.resource !== this.parts.resource) return null;
     const { id, email, name, tokenId, tokenRole: role, agentId } = found;
     if (agentId !== null) return this.parts.agentAuth.byId(exchange, agentId);
     return { kind: 'user', person: { id, email, name, role, via: { kind: 'token', tokenId } } };

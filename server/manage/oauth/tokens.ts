@@ -1,22 +1,21 @@
 /**
  * The tokens of a grant: exchanged for its code, rotated by each refresh, and revoked together. What is presented a second time was stolen
- * from the client or by it, so it ends the grant (RFC 9700, sections 4.5 and 4.14).
+ * from the client or by it, so it ends the grant (RFC 9700, sections 4.5 and 4.14). A refresh that is repeated soon gets the same tokens,
+ * which are derived from the refresh token, so that none is stored. If a thief repeated it, the second use of the next refresh token ends the grant.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
-import { createCredential, parseCredential } from '../../model/credential.ts';
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
+import { createCredential, derivedSecret, parseCredential } from '../../model/credential.ts';
 import type { Actor } from '../../store/audit/record.ts';
-import type { Query } from '../../store/connect/pool.ts';
 import { findClient, type Grant, lockGrant, renewGrant } from '../../store/queries/users/oauth.ts';
 import { everyToken } from '../../store/queries/users/tokens.ts';
 import { Tokens } from '../api/tokens/token-changes.ts';
 import type { AuthorizationParts } from './authorize.ts';
 import { type OAuthRefusal, refusal } from './clients.ts';
 
-/**
- * Not shorter than an hour: when an access token expires, a client with two calls in progress may use one refresh token twice, which ends
- * its access. A revoked grant is refused at once.
- */
+/** A revoked grant is refused at once, whatever is left of this time. */
 export const ACCESS_SECONDS = 3_600;
+/** A refresh may be repeated for this long: its answer was lost, or two calls of the client began one at once. */
+export const REPEAT_SECONDS = 30;
 /** A grant expires when it was not used for this long. */
 export const GRANT_SECONDS = 30 * 86_400;
 
@@ -38,19 +37,30 @@ export async function issueTokens(
   if (!(await isClient(parts, given.get('client_id') ?? '')))
     return refusal('invalid_client', 'The client is not registered, or its registration has expired.');
   const isCode = type === 'authorization_code';
-  const credential = isCode
-    ? parseCredential('wc', given.get('code') ?? '')
-    : parseCredential('wr', given.get('refresh_token') ?? '');
+  const text = given.get(isCode ? 'code' : 'refresh_token') ?? '';
+  const credential = parseCredential(isCode ? 'wc' : 'wr', text);
   if (credential === null) return invalidGrant;
   const outcome = await parts.database.transaction(async (query) => {
     const found = await lockGrant(query, credential.lookupId);
     if (found === undefined || found.clientId !== given.get('client_id')) return invalidGrant;
+    // A code may be in the history of a browser: nothing is derived from it.
+    const next = parts.keys.map((key) => tokensAfter(isCode ? randomUUID() : text, found.lookupId, key));
+    const again = next.find((tokens) => isRepeated(found, tokens));
     const fault = isCode ? codeFault(found, credential.secretHash, given) : refreshFault(found, credential.secretHash);
-    if (fault !== null) return fault;
+    if (fault !== null && again === undefined) return fault;
     // Both resources are compared: PUBLIC_URL may have changed since the grant.
     if (found.resource !== parts.resource || (given.get('resource') ?? parts.resource) !== parts.resource)
       return refusal('invalid_target', `resource must be ${parts.resource}.`);
-    return found.holds ? issue(query, found) : invalidGrant;
+    if (!found.holds) return invalidGrant;
+    if (again !== undefined) return issued(again, Math.floor(found.accessSeconds!));
+    const tokens = next[0]!;
+    await renewGrant(query, found, {
+      accessHash: tokens.access.secretHash,
+      accessSeconds: ACCESS_SECONDS,
+      refreshHash: tokens.refresh.secretHash,
+      seconds: GRANT_SECONDS,
+    });
+    return issued(tokens, ACCESS_SECONDS);
   });
   if (outcome.kind !== 'reused') return outcome;
   const reason = isCode ? 'the code was used twice' : 'a refresh token was used twice';
@@ -99,15 +109,21 @@ function refreshFault({ tokenId, refreshHash }: Grant, hash: Buffer): Fault {
   return timingSafeEqual(refreshHash, hash) ? null : { kind: 'reused', tokenId };
 }
 
-async function issue(query: Query, found: Grant): Promise<Issued> {
-  const access = createCredential('wo', found.lookupId);
-  const refresh = createCredential('wr', found.lookupId);
-  await renewGrant(query, found, {
-    accessHash: access.secretHash,
-    accessSeconds: ACCESS_SECONDS,
-    refreshHash: refresh.secretHash,
-    seconds: GRANT_SECONDS,
-  });
+type IssuedTokens = ReturnType<typeof tokensAfter>;
+
+/** The tokens that follow a refresh token, the same each time. */
+function tokensAfter(text: string, lookupId: string, key: Buffer) {
+  const derived = (kind: 'wo' | 'wr') => createCredential(kind, lookupId, derivedSecret(`${kind} ${text}`, key));
+  return { access: derived('wo'), refresh: derived('wr') };
+}
+
+/** Whether these tokens were the last answer, a moment ago. */
+function isRepeated({ refreshHash, accessSeconds }: Grant, { refresh }: IssuedTokens): boolean {
+  if (refreshHash === null || !timingSafeEqual(refreshHash, refresh.secretHash)) return false;
+  return accessSeconds! > ACCESS_SECONDS - REPEAT_SECONDS;
+}
+
+function issued({ access, refresh }: IssuedTokens, expires_in: number): Issued {
   const tokens = { access_token: access.text, refresh_token: refresh.text };
-  return { kind: 'issued', body: { ...tokens, token_type: 'Bearer', expires_in: ACCESS_SECONDS, scope: 'mcp' } };
+  return { kind: 'issued', body: { ...tokens, token_type: 'Bearer', expires_in, scope: 'mcp' } };
 }

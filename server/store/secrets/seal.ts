@@ -16,6 +16,7 @@ export type KeyPurpose =
   | 'oidc-state'
   | 'idempotency'
   | 'device-cookies'
+  | 'oauth-tokens'
   | 'saved-webhooks'
   | 'backups'
   | 'fingerprint';

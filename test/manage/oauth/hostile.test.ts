@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { CLIENTS_MAX } from '../../../server/manage/oauth/clients.ts';
 import { registrationPolicy } from '../../../server/manage/oauth/oauth.ts';
+import { ACCESS_SECONDS, REPEAT_SECONDS } from '../../../server/manage/oauth/tokens.ts';
 import { post } from '../../helpers/mcp.ts';
 import { elsewhere, OAuthClient, REDIRECT, register, startOAuthApp } from '../../helpers/oauth.ts';
 import { addPerson, PASSWORD, request } from '../../helpers/people.ts';
@@ -13,6 +14,14 @@ const person = shared(() => addPerson(app, 'operator', PASSWORD));
 const access = { access: 'viewer' };
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 const works = async (token: string) => (await post(app.url, token, list)).status === 200;
+/** Lets time pass for the tokens of a grant. */
+const ageTokens = ({ refresh_token }: { refresh_token: string }, seconds: number) =>
+  app.sql(
+    `update oauth_grants set access_expires_at = access_expires_at - make_interval(secs => $2)
+     where token_id = (select id from api_tokens where lookup_id = $1)`,
+    refresh_token.split('_')[1],
+    seconds,
+  );
 
 describe('an authorization request', () => {
   test.each([
@@ -184,12 +193,35 @@ describe('a refresh token', () => {
     const first = await client.tokens(person, access);
     const second = (await client.refresh(first.refresh_token)).body;
     expect([await works(first.access_token), await works(second.access_token)]).toEqual([false, true]);
+    await ageTokens(second, REPEAT_SECONDS + 1);
     expect((await client.refresh(first.refresh_token)).body.error).toBe('invalid_grant');
     expect(await works(second.access_token)).toBe(false);
     expect((await client.refresh(second.refresh_token)).body.error).toBe('invalid_grant');
     const administrator = await addPerson(app, 'administrator');
     const { body } = await administrator.api('GET', '/api/v1/audit?action=token.revoke&limit=1');
     expect(body.items[0].after.reason).toBe('a refresh token was used twice');
+  });
+
+  test('used twice at once, and again when the answer was lost: the same tokens, which expire when they would have', async () => {
+    const client = await OAuthClient.register(app);
+    const { refresh_token } = await client.tokens(person, access);
+    const [one, other] = await Promise.all([client.refresh(refresh_token), client.refresh(refresh_token)]);
+    expect([one.status, other.body]).toEqual([200, { ...one.body, expires_in: other.body.expires_in }]);
+    await ageTokens(one.body, REPEAT_SECONDS - 5);
+    const { body } = await client.refresh(refresh_token);
+    expect(body).toEqual({ ...one.body, expires_in: body.expires_in });
+    expect(body.expires_in).toBeLessThanOrEqual(ACCESS_SECONDS - REPEAT_SECONDS + 5);
+    expect(await works(body.access_token)).toBe(true);
+    expect((await client.refresh(body.refresh_token)).status).toBe(200);
+  });
+
+  test('of two refreshes ago ends all tokens, however soon', async () => {
+    const client = await OAuthClient.register(app);
+    const first = await client.tokens(person, access);
+    const second = (await client.refresh(first.refresh_token)).body;
+    const third = (await client.refresh(second.refresh_token)).body;
+    expect((await client.refresh(first.refresh_token)).body.error).toBe('invalid_grant');
+    expect(await works(third.access_token)).toBe(false);
   });
 
   test('of another client, or for another resource', async () => {

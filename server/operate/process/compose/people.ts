@@ -66,9 +66,8 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
   const confirm: Confirm = (...asked) => confirmIdentity(signInParts, ...asked);
   const runner = new Runner(operations, idempotency, confirm);
   const issuer = settings.PUBLIC_URL;
-  const oauth = settings.OAUTH_ENABLED
-    ? new OAuth({ database, issuer, resource: `${issuer}/mcp`, limiter, anonymous, agentAuth })
-    : null;
+  const resource = { issuer, resource: `${issuer}/mcp`, keys: derivedKeys(keys, 'oauth-tokens') };
+  const oauth = settings.OAUTH_ENABLED ? new OAuth({ database, ...resource, limiter, anonymous, agentAuth }) : null;
   return {
     people,
     csrf,

@@ -72,9 +72,10 @@ export async function insertGrant(
 export interface Grant extends Granted, ActiveUser {
   tokenRole: Role;
   isCodeUsed: boolean;
-  /** Null until the code is exchanged, as `refreshHash` is. */
+  /** Null until the code is exchanged, like `accessSeconds` and `refreshHash`. */
   accessHash: Buffer | null;
-  isAccessCurrent: boolean | null;
+  /** Until the access token expires. */
+  accessSeconds: number | null;
   refreshHash: Buffer | null;
   /** The user is active and has the role, the agent is active, and the grant is neither revoked nor expired. */
   holds: boolean;
@@ -83,8 +84,8 @@ export interface Grant extends Granted, ActiveUser {
 const grants = `
   select ${userColumns}, t.id as "tokenId", t.lookup_id as "lookupId", t.role as "tokenRole", g.client_id as "clientId",
     g.agent_id as "agentId", g.resource, g.redirect_uri as "redirectUri", g.code_hash as "codeHash", g.code_challenge as "codeChallenge",
-    g.code_used_at is not null as "isCodeUsed", g.access_hash as "accessHash", g.access_expires_at > now() as "isAccessCurrent",
-    g.refresh_hash as "refreshHash", ${isStale} as stale,
+    g.code_used_at is not null as "isCodeUsed", g.access_hash as "accessHash", g.refresh_hash as "refreshHash",
+    extract(epoch from g.access_expires_at - now())::float8 as "accessSeconds", ${isStale} as stale,
     (t.revoked_at is null and t.expires_at > now() and u.disabled_at is null and (u.role_until is null or u.role_until > now())
       and ${roleRank('u.role')} >= ${roleRank('t.role')} and a.revoked_at is null) as holds
   from oauth_grants g join api_tokens t on t.id = g.token_id join users u on u.id = t.user_id left join agents a on a.id = g.agent_id
