@@ -112,10 +112,15 @@ export function answerAndClose(res: HttpResponse, status: number, fields: string
  * does not take is dropped with the answers before it that the client has not read.
  * endWithoutBody cannot close: with a length the connection waits for a body, on Node 20 without end.
  * @param fields the value of content-type, followed by all other fields.
- * @param body what GET would be answered.
+ * @param body what GET would be answered; null: a stream, whose length is not known.
  */
-export function answerHeadAndClose(res: HttpResponse, status: number, fields: string, body: string | Uint8Array): void {
-  const length = bodiless.has(status) ? '' : `\r\ncontent-length: ${Buffer.byteLength(body)}`;
+export function answerHeadAndClose(
+  res: HttpResponse,
+  status: number,
+  fields: string,
+  body: string | Uint8Array | null,
+): void {
+  const length = body === null || bodiless.has(status) ? '' : `\r\ncontent-length: ${Buffer.byteLength(body)}`;
   res.cork(() => {
     res.writeStatus(statusLines[status]!);
     // uWebSockets.js appends a line end, so this is the whole head.

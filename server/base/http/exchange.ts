@@ -69,6 +69,7 @@ export class Exchange {
   readonly #res: HttpResponse;
   readonly #host: ExchangeHost;
   #ended = false;
+  #isStream = false;
   #ending: ConnectionEnding;
   #extraFields = '';
   #body: BodyReader | null = null;
@@ -184,7 +185,7 @@ export class Exchange {
     // The handler has finished, so a later disconnect is not reported to it.
     this.#onGone = null;
     const bodiless = body.length === 0 || this.method === 'HEAD';
-    if (bodiless && this.#ending === 'keep' && this.#host.endsBodiless()) this.#ending = 'last';
+    if (bodiless && this.#ending === 'keep' && (this.#isStream || this.#host.endsBodiless())) this.#ending = 'last';
     if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
   }
@@ -210,7 +211,7 @@ export class Exchange {
     }
     if (this.#ending === 'last' && (body.length === 0 || this.method === 'HEAD')) {
       this.#ended = true;
-      answerHeadAndClose(this.#res, status, fields, body);
+      answerHeadAndClose(this.#res, status, fields, this.#isStream ? null : body);
       this.lap(Stage.respond);
       return this.#finish();
     }
@@ -243,6 +244,7 @@ export class Exchange {
    */
   stream(contentType: string): StreamAnswer | null {
     if (this.aborted || this.status !== 0) return null;
+    this.#isStream = true;
     if (this.method === 'HEAD') {
       this.answer(200, contentType, '');
       return null;

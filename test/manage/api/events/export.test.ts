@@ -7,6 +7,7 @@ import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { rawRequest } from '../../../helpers/requests.ts';
 import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
@@ -53,6 +54,13 @@ describe('an export', () => {
     const listed = (await viewer.api('GET', '/api/v1/events')).body.items;
     expect(lines.map((line) => JSON.parse(line))).toEqual(listed);
     expect(listed.map(({ id }: { id: string }) => id)).toEqual(ids);
+  });
+
+  test('asked for with HEAD states no length', async () => {
+    const field = `authorization: Bearer ${viewer.token}`;
+    const answer = await rawRequest(app.port, `HEAD /api/v1/events/export HTTP/1.1\r\nhost: a\r\n${field}\r\n\r\n`);
+    const { 'content-type': type, 'content-length': length, connection } = answer!.headers;
+    expect([answer!.status, type, length, connection]).toEqual([200, 'application/x-ndjson', undefined, 'close']);
   });
 
   test('has the bodies on demand, and passes the filters', async () => {
