@@ -93,7 +93,7 @@ export async function setHeldAside({ query }: Queries, order: ClaimOrder): Promi
 export async function readLongestHeld({
   query,
 }: Queries): Promise<{ agent_id: string; name: string; since: string }[]> {
-  // Without an order the deliveries are not asked for.
+  // Without an order the deliveries are not asked for. The limit makes Postgres look up each agent: else it may compare all with all.
   if ((await query({ text: 'select from subscriptions where order_id is not null limit 1' })).length === 0) return [];
   return query({
     name: 'read-longest-held',
@@ -101,7 +101,9 @@ export async function readLongestHeld({
     text: `
       select a.id as agent_id, a.name, ${isoText('held.received_at')} as since
       from (select distinct agent_id from subscriptions where order_id is not null) s
-      join agents a on a.id = s.agent_id and a.revoked_at is null and a.paused_at is null
+      cross join lateral (
+        select id, name from agents where id = s.agent_id and revoked_at is null and paused_at is null limit 1
+      ) a
       cross join lateral (
         select received_at from deliveries
         where agent_id = a.id and state = 'pending' and available_at = 'infinity' and order_lane = 0
