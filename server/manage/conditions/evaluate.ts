@@ -18,6 +18,7 @@ import {
   readUnreported,
   updateAlerts,
 } from '../../store/queries/alerts/alerts.ts';
+import { readDeletedWebhooks } from '../../store/queries/alerts/condition-signs.ts';
 import { alertBody, DISK_HERE } from './describe.ts';
 import { type AlertSettings, type Machine, type MachineSpool, type Reported, readReported } from './reported.ts';
 
@@ -64,12 +65,16 @@ export function evaluate(
     const { held, cut } = await readReported(query, settings, machine, nowMs);
     const missing = reads.cellsAway === undefined ? [] : OVER_CELLS;
     const active = await readActiveAlerts(query);
-    const ended = await updateAlerts(query, progressOf(active, held, new Set([...cut, ...missing]), spool, nowMs));
+    const left = active.filter(({ condition: of }) => cut.has(of) && conditionOf(of).subject === 'webhook');
+    const deleted = await readDeletedWebhooks({ query }, left);
+    const mayHold = ({ condition, subject_id }: ActiveAlert) =>
+      (cut.has(condition) && !deleted.has(subject_id)) || missing.some((one) => one === condition);
+    const ended = await updateAlerts(query, progressOf(active, held, mayHold, spool, nowMs));
     const began = begin(active, held, nowMs);
     for (const alert of began) await insertAlert(query, alert);
     if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
-    const left = [...active, ...began].filter(({ id }) => !ended.some((alert) => alert.id === id));
-    const ownSpool = left.some(({ condition, subject_id }) => condition === 'spool' && subject_id === spool?.id);
+    const current = [...active, ...began].filter(({ id }) => !ended.some((alert) => alert.id === id));
+    const ownSpool = current.some(({ condition, subject_id }) => condition === 'spool' && subject_id === spool?.id);
     return { began, ended, ownSpool };
   });
 }
@@ -83,10 +88,11 @@ async function createRequests(query: Query, publicUrl: string, nowMs: number): P
   }
 }
 
+/** @param mayHold whether the condition of an alert may hold though it was not read */
 function progressOf(
   active: readonly ActiveAlert[],
   held: readonly Reported[],
-  cut: ReadonlySet<ReportedKind>,
+  mayHold: (alert: ActiveAlert) => boolean,
   spool: MachineSpool | null,
   nowMs: number,
 ): AlertProgress[] {
@@ -100,7 +106,7 @@ function progressOf(
       progress.push({ id: alert.id, agentId, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
       continue;
     }
-    if (cut.has(alert.condition)) continue;
+    if (mayHold(alert)) continue;
     if (isElsewhere(alert, spool) && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
     const { id, value, checked_at: checkedAt } = alert;
     const calmSince = alert.calm_since ?? now;

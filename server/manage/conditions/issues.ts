@@ -6,6 +6,7 @@ import { ISSUE_HOURS, isCounted } from '../../model/issues.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
+import { readDeletedWebhooks } from '../../store/queries/alerts/condition-signs.ts';
 import {
   deleteOldIssues,
   type IssueFacts,
@@ -39,8 +40,12 @@ export async function recordHeld(
   nowMs: number,
   cut: ReadonlySet<ConditionKind> = new Set(),
 ): Promise<void> {
-  const changed = async (query: Query) =>
-    changesOf(await readCurrentIssues(query, nowMs - RETURN_MS), held, cut, nowMs);
+  const changed = async (query: Query) => {
+    const rows = await readCurrentIssues(query, nowMs - RETURN_MS);
+    const left = rows.filter(({ kind }) => cut.has(kind) && conditionOf(kind).subject === 'webhook');
+    const deleted = await readDeletedWebhooks({ query }, left);
+    return changesOf(rows, held, ({ kind, subject_id }) => cut.has(kind) && !deleted.has(subject_id), nowMs);
+  };
   if ((await changed(database.query)).length === 0) return;
   await database.transaction(async (query) => {
     await query({ text: `set local idle_in_transaction_session_timeout = '10s'` });
@@ -61,11 +66,15 @@ type Change = IssueRow & { isNew: boolean };
 const subjectOf = ({ kind, subject_id }: Pick<IssueRow, 'kind' | 'subject_id'>) => `${kind} ${subject_id}`;
 const keyOf = (row: Pick<IssueRow, 'kind' | 'subject_id' | 'part'>) => `${subjectOf(row)} ${row.part}`;
 
-/** The rows to write. @param rows current ones; of several with one key, the last counts. */
+/**
+ * The rows to write.
+ * @param rows current ones; of several with one key, the last counts
+ * @param mayHold whether the condition of an issue may hold though it was not read
+ */
 function changesOf(
   rows: readonly IssueRow[],
   held: readonly Held[],
-  cut: ReadonlySet<ConditionKind>,
+  mayHold: (row: IssueRow) => boolean,
   nowMs: number,
 ): Change[] {
   const known = new Map(rows.map((row) => [keyOf(row), row]));
@@ -101,7 +110,7 @@ function changesOf(
   const isGone = (row: IssueRow) =>
     row.resolved_at === null &&
     !found.has(keyOf(row)) &&
-    !cut.has(row.kind) &&
+    !mayHold(row) &&
     (conditionOf(row.kind).local !== true || nowMs - Date.parse(row.last_at) >= LOCAL_GONE_MS);
   const gone = rows.filter(isGone).map((row): Change => ({ ...row, resolved_at: now, isNew: false }));
   return [...gone, ...changed.values()];

@@ -280,7 +280,7 @@ test('a database that is away is one line in the log, and the evaluation continu
   expect(active!.values.find(({ labels }) => labels.condition === 'silent')!.value).toBeGreaterThan(0);
 });
 
-test('an alert does not end because a list is cut before its subject', async () => {
+test('an alert does not end because a list is cut before its subject, and ends when its webhook is deleted', async () => {
   const id = randomUUID();
   const active = { text: 'select from alerts where subject_id = $1 and ended_at is null', values: [id] };
   const isActive = async () => (await fresh.database.query(active)).length > 0;
@@ -296,4 +296,7 @@ test('an alert does not end because a list is cut before its subject', async () 
   await run('update alerts set calm_since = $2 where subject_id = $1', [id, iso(startMs - 3_600_000)]);
   await machine().alerts.evaluate(startMs);
   expect(await isActive()).toBe(true);
+  await run('update webhooks set deleted_at = now() where id = $1', [id]);
+  await machine().alerts.evaluate(startMs);
+  expect(await isActive()).toBe(false);
 });

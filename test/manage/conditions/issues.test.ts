@@ -114,6 +114,16 @@ describe('what holds', () => {
     expect(row).toMatchObject({ resolved_at: null, count: 2 });
   });
 
+  test('what a list that was cut does not name is resolved when its webhook was deleted', async () => {
+    const [kept, deleted] = [randomUUID(), randomUUID()];
+    for (const id of [kept, deleted]) await fresh.sql(`insert into webhooks (id, name) values ($1, 'shop')`, id);
+    await seenAfter(0, ...[kept, deleted].map((id) => ({ ...silent, subject: { id, name: 'shop' } })));
+    await fresh.sql('update webhooks set deleted_at = now() where id = $1', deleted);
+    await recordHeld(fresh.database, [], startMs + 1, new Set(['silent']));
+    const rows = await listIssues(fresh.database, { state: 'resolved', kind: null, subjectIds: null }, null, 10);
+    expect(rows.map(({ subject_id }) => subject_id)).toEqual([deleted]);
+  });
+
   test('the groups of a subject are bounded, and further ones are counted as one', async () => {
     const flood = (from: number) => Array.from({ length: 30 }, (_, index) => dead(index + 1, `reason ${from + index}`));
     const first = await seenAfter(0, ...flood(0), { ...dead(7), kind: 'rejections' });
@@ -245,6 +255,15 @@ describe('with users', () => {
     expect(again).toMatchObject({ state: 'open', assignee: 'ada@example.org', note: 'Asked the sender.' });
     for (const wrong of [{ snoozed_until: '2020-01-01T00:00:00Z' }, { state: 'resolved' }, { assignee: '' }])
       expect((await operator.api('PATCH', path, wrong)).status).toBe(422);
+  });
+
+  test('of two changes at once that both refer to what was read, one is refused', async () => {
+    const { issue } = await deadLetters();
+    const path = `/api/v1/issues/${issue.id}`;
+    const etag = (await operator.api('GET', path)).headers.get('etag')!;
+    const change = (note: string) => operator.api('PATCH', path, { note }, { 'if-match': etag });
+    const answers = await Promise.all(['one', 'other'].map(change));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 412]);
   });
 
   test('the issues of up to 100 webhooks or agents can be asked for together', async () => {

@@ -561,3 +561,20 @@ test('with ten thousand agents, what ended of one of them is known', async () =>
   const { cut } = await heldReader(parts())(nowMs);
   for (const kind of ['dead_letters', 'paused', 'pending'] as const) expect(cut).not.toContain(kind);
 });
+
+test('of more filters than are read, one that is suspended is found', async () => {
+  const id = await anAgent();
+  await run(
+    `update subscriptions set filter = 'bytes > 1', filter_slow = 3, filter_slow_at = now() where agent_id = $1`,
+    [id],
+  );
+  await run(`update agents set name = 'zebra' where id = $1`, [id]);
+  const other = await anAgent();
+  await run(
+    `with added as (insert into webhooks (id, name) select gen_random_uuid(), 'shop' from generate_series(1, 2000) returning id)
+     insert into subscriptions (webhook_id, agent_id, filter) select id, $1, 'bytes > 1' from added`,
+    [other],
+  );
+  const held = (await read()).filter(({ kind }) => kind === 'filter');
+  expect(held.map(({ subject }) => subject.name)).toContain('zebra');
+});

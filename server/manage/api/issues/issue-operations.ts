@@ -16,17 +16,14 @@ import { recordHeld } from '../../conditions/issues.ts';
 import { postAlert } from '../../conditions/post.ts';
 import { heldReader, type ReaderParts } from '../../conditions/read.ts';
 import { done, operation } from '../operation.ts';
-import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { flag, flagValue, listUpTo, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 
 const SUBJECTS_MAX = 100;
 const listQuery = z.strictObject({
   ...recordPageQuery,
   state: z.enum(issueStates).optional().describe('only issues in this state'),
   kind: issueKind.optional().describe('only issues of this kind'),
-  subject_id: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(text(1, 300)).max(SUBJECTS_MAX))
+  subject_id: listUpTo(SUBJECTS_MAX, text(1, 300))
     .optional()
     .describe(
       `only issues of this webhook, agent, machine, process or cell; several ids are separated by commas, at most ${SUBJECTS_MAX}`,
@@ -103,7 +100,7 @@ export function issueOperations(parts: ReaderParts) {
         representation: issueSchema,
         handle: ({ actor, id, input, matches }) =>
           database.transaction(async (query) => {
-            const before = await findIssue(query, id);
+            const before = await findIssue(query, id, true);
             if (before === undefined) return problem('issue_unknown');
             const issue = describe(before);
             if (!matches(issue)) return problem('precondition_failed');

@@ -61,7 +61,7 @@ export interface StoredFilter {
   suspendedUntil: string | null;
 }
 
-/** Reads the filters of these agents (null: of all active ones), at most `rowsMax`. */
+/** Reads the filters of these agents (null: of all active ones), suspended ones first, at most `rowsMax`. */
 export function readFilters(
   { query }: Queries,
   agentIds: readonly string[] | null,
@@ -76,7 +76,7 @@ export function readFilters(
       join agents a on a.id = s.agent_id and a.revoked_at is null
       join webhooks w on w.id = s.webhook_id and w.deleted_at is null
       where s.filter is not null and ($1::uuid[] is null or s.agent_id = any ($1))
-      order by a.name, w.name, s.webhook_id
+      order by ${suspendedUntil('s')} is null, a.name, w.name, s.webhook_id
       limit $2`,
     values: [agentIds && `{${agentIds.join(',')}}`, rowsMax],
   });

@@ -205,6 +205,19 @@ export function readActiveAgents({
   });
 }
 
+/** Reads which webhooks, of those that these rows are about, were deleted. */
+export async function readDeletedWebhooks(
+  { query }: Queries,
+  about: readonly { subject_id: string }[],
+): Promise<ReadonlySet<string>> {
+  if (about.length === 0) return new Set();
+  const rows = await query<{ id: string }>({
+    text: 'select id from webhooks where id = any ($1::uuid[]) and deleted_at is not null',
+    values: [arrayOf(about.map(({ subject_id }) => subject_id))],
+  });
+  return new Set(rows.map(({ id }) => id));
+}
+
 /**
  * Reads the webhooks whose previous secret was used in the last hour, and ends within a day and half of its overlap.
  * @param nowMs Unix milliseconds.

@@ -111,9 +111,10 @@ export async function countOpenIssues({ query }: Queries, max: number): Promise<
   return row!.count;
 }
 
-export async function findIssue(query: Query, id: string): Promise<IssueRow | undefined> {
+/** @param isLocked locks the issue until the transaction ends */
+export async function findIssue(query: Query, id: string, isLocked = false): Promise<IssueRow | undefined> {
   const [row] = await query<IssueRow>({
-    text: `select ${columns} from issues i where i.id = $1 and ${isKnown}`,
+    text: `select ${columns} from issues i where i.id = $1 and ${isKnown} ${isLocked ? 'for update' : ''}`,
     values: [id],
   });
   return row;
