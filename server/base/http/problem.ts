@@ -18,6 +18,11 @@ export interface Problem {
 /** The outcome of what can be refused: its value, or the problem. Services, the runner, pages, MCP and commands share this one. */
 export type Result<T> = { kind: 'done'; value: T } | Problem;
 
+/** The result with what `of` makes of its value. */
+export function mapped<T, V>(result: Result<T>, of: (value: T) => V): Result<V> {
+  return result.kind === 'problem' ? result : { kind: 'done', value: of(result.value) };
+}
+
 /** @param detail default: that of the code in model/errors.ts @param members further members of the document */
 export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Problem {
   return { kind: 'problem', code, detail, members };

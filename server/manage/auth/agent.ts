@@ -83,6 +83,7 @@ export class AgentAuth {
   }
 
   /**
+   * Rejects with DatabaseUnavailable.
    * @param text the credential, from the header or a body
    * @param detail of the problem when the credential is not valid; default: the standard text
    */
@@ -90,14 +91,10 @@ export class AgentAuth {
     const invalid = problem('agent_unauthenticated', detail);
     const credential = parseCredential('wa', text);
     if (credential === null) return invalid;
-    try {
-      const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
-      if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash)) return invalid;
-      this.#parts.seen(found.id, exchange.client.address, found.previousGeneration !== null);
-      return { kind: 'agent', agent: found };
-    } catch {
-      return unavailable;
-    }
+    const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
+    if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash)) return invalid;
+    this.#parts.seen(found.id, exchange.client.address, found.previousGeneration !== null);
+    return { kind: 'agent', agent: found };
   }
 
   /** An agent as which an OAuth client acts; null: it is revoked. */
@@ -162,13 +159,15 @@ const previousOf = (agentId: string) => `previous ${agentId}`;
 
 /** Each process writes an agent at most once per interval. */
 const LAST_SEEN_EVERY_MS = 60_000;
+/** Times of writes in memory. At this number all are forgotten, since temporary agents come and go. */
+export const WRITTEN_MAX = 50_000;
 /** Pause after a write: with thousands of agents, those that are seen in between share the next one. */
 const WRITE_GAP_MS = 200;
 
 /** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */
 export class LastSeen {
   readonly #database: Database;
-  /** Time of the last write of this process, by agent id, and for its previous credential. Bounded by the number of agents. */
+  /** Time of the last write of this process, by agent id, and for its previous credential. */
   readonly #writtenMs = new Map<string, number>();
   /** Addresses to write, by agent id. */
   #seen = new Map<string, string>();
@@ -186,6 +185,7 @@ export class LastSeen {
   record(agentId: string, address: string, nowMs: number, byPrevious = false): void {
     const key = byPrevious ? previousOf(agentId) : agentId;
     if (nowMs - (this.#writtenMs.get(key) ?? -Infinity) < LAST_SEEN_EVERY_MS) return;
+    if (this.#writtenMs.size >= WRITTEN_MAX) this.#writtenMs.clear();
     this.#writtenMs.set(key, nowMs);
     this.#seen.set(agentId, address);
     if (byPrevious) this.#byPrevious.add(agentId);

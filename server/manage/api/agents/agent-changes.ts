@@ -1,7 +1,8 @@
 /** Agent management. A change resolves once it is committed, announced, and known to every process. */
 import { randomUUID } from 'node:crypto';
-import { invalid, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
-import type { AgentPatch, NewAgent, SubscriptionInput } from '../../../model/agents.ts';
+import type { z } from 'zod';
+import { invalid, mapped, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
+import type { AgentPatch, NewAgent, SubscriptionInput, undeliveredSettled } from '../../../model/agents.ts';
 import { createCredential } from '../../../model/credential.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/connect/pool.ts';
@@ -48,7 +49,7 @@ export class Agents {
       if (isRestored) await endSubscriptions(query, { agentId: id }, [], 'except');
       return { isRestored, more: await setWebhooks(query, id, webhook_ids) };
     });
-    return shown(made, text);
+    return mapped(made, (agent) => ({ ...agent, credential: text }));
   }
 
   /** Sets the given members; the others are unchanged. */
@@ -80,7 +81,8 @@ export class Agents {
   ): Promise<Result<WithCredential>> {
     const { text, ...stored } = createCredential('wa');
     const replace = (query: Query) => replaceCredential(query, id, stored, overlapSeconds);
-    return shown(await this.#changer.change(id, 'rotate', expects, replace), text);
+    const changed = await this.#changer.change(id, 'rotate', expects, replace);
+    return mapped(changed, (agent) => ({ ...agent, credential: text }));
   }
 
   /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */
@@ -107,15 +109,7 @@ async function refuseTakenName(query: Query, name: string, id: string): Promise<
   if (await isNameTaken(query, name, id)) throw new ProblemError(problem('name_taken'));
 }
 
-function shown(change: Result<AgentRecord>, credential: string): Result<WithCredential> {
-  return change.kind === 'done' ? { kind: 'done', value: { ...change.value, credential } } : change;
-}
-
-interface Settled {
-  settled: number;
-  more: boolean;
-  action_id: string | null;
-}
+type Settled = z.input<typeof undeliveredSettled>;
 
 /**
  * Dismisses the unfinished deliveries of a revoked agent, or moves them to an active one, at most ACTED_MAX. Deliveries of events that the
@@ -132,21 +126,21 @@ export function settleUndelivered(
     const agent = await findAgent(query, id);
     if (agent === undefined) return problem('agent_unknown', 'No agent has this id.');
     if (!agent.revoked) return problem('agent_active');
-    const to = toAgentId === null ? null : await findAgent(query, toAgentId);
-    if (to === undefined || to?.revoked) return invalid('/to_agent_id', 'No active agent has this id.');
-    const moved = to === null ? 0 : await moveUndelivered({ query }, id, to.id);
+    if (toAgentId !== null && !(await lockAgent(query, toAgentId)))
+      return invalid('/to_agent_id', 'No active agent has this id.');
+    const moved = toAgentId === null ? 0 : await moveUndelivered({ query }, id, toAgentId);
     const actionId = randomUUID();
     // When nothing more can be moved, only deliveries of events that the other agent has already are left.
-    const dismissed = to !== null && moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
+    const dismissed = moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
     const settled = moved + dismissed;
     const undone = dismissed > 0 ? actionId : null;
     if (settled > 0)
       await record(query, actor, {
-        action: to === null ? 'delivery.dismiss' : 'delivery.move',
+        action: toAgentId === null ? 'delivery.dismiss' : 'delivery.move',
         target: { kind: 'agent', id, name: agent.name },
         after: {
           state: 'undelivered',
-          ...(to === null ? {} : { to_agent_id: to.id, moved }),
+          ...(toAgentId === null ? {} : { to_agent_id: toAgentId, moved }),
           dismissed,
           action_id: undone,
         },

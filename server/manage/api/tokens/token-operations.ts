@@ -1,7 +1,7 @@
 /** /api/v1/tokens: a user's own API tokens; administrators see and revoke the tokens of all users. */
 import { z } from 'zod';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
-import { nameText } from '../../../model/fields.ts';
+import { nameText, recordId } from '../../../model/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../../model/users.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { findTokenRecord, isCreatedBy, listTokens, type TokenScope } from '../../../store/queries/users/tokens.ts';
@@ -16,7 +16,7 @@ const id = { schema: z.guid(), problem: 'token_unknown' } as const;
 const listQuery = z.strictObject({
   ...pageQuery,
   cursor: z.guid().optional().describe(cursorText),
-  user_id: z.guid().optional().describe('only tokens of this user; for administrators'),
+  user_id: recordId.optional().describe('only tokens of this user; for administrators'),
   agent_id: z
     .guid()
     .optional()

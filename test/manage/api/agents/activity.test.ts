@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { HOUR_MS } from '../../../../server/base/time/durations.ts';
-import { LastSeen } from '../../../../server/manage/auth/agent.ts';
+import { LastSeen, WRITTEN_MAX } from '../../../../server/manage/auth/agent.ts';
 import { recordAgentsSeen } from '../../../../server/store/queries/agents/active-agents.ts';
 import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/counts.ts';
 import { addAgent, send, signIn, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
@@ -130,6 +130,26 @@ test('the last request is written at most once a minute, and retried after a fai
   lastSeen.record(id, '192.0.2.4', 60_001);
   await until(async () => (await of(id))[0].last_seen_from === '192.0.2.4');
   expect(writes).toEqual(['{192.0.2.1}', '{192.0.2.2}', '{192.0.2.4}']);
+});
+
+test('the times of writes are bounded, whatever the number of temporary agents', async () => {
+  const written: string[] = [];
+  const lastSeen = new LastSeen({
+    ...app.database,
+    query: async (statement) => {
+      written.push(...String(statement.values![0]).slice(1, -1).split(','));
+      return [];
+    },
+  });
+  const first = randomUUID();
+  lastSeen.record(first, '192.0.2.1', 0);
+  for (let i = 1; i < WRITTEN_MAX; i++) lastSeen.record(randomUUID(), '192.0.2.1', 0);
+  lastSeen.record(first, '192.0.2.1', 1);
+  lastSeen.record(randomUUID(), '192.0.2.1', 1);
+  await until(() => written.length === WRITTEN_MAX + 1);
+  lastSeen.record(first, '192.0.2.1', 2);
+  await until(() => written.length > WRITTEN_MAX + 1);
+  expect(written.at(-1)).toBe(first);
 });
 
 test('agents that are seen during a write share the next one', async () => {

@@ -8,8 +8,10 @@ import { describeAlert } from '../../../../server/manage/conditions/describe.ts'
 import { addAgentHistory } from '../../../../server/store/queries/agents/history.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
+import { hold } from '../../../helpers/hold.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
+import { until } from '../../../helpers/wait.ts';
 
 const app = shared(startAgentApp);
 const NOW_MS = Date.UTC(2026, 0, 31, 12, 5, 0);
@@ -129,6 +131,17 @@ test('an agent that has a delivery of the event does not get a second one', asyn
   const { settled, action_id } = (await settle(agent, other.id)).body;
   expect([settled, action_id]).toEqual([2, expect.any(String)]);
   expect(await other.claim({ max: 10 })).toHaveLength(2);
+});
+
+test('an agent that is being revoked gets nothing of another one', async () => {
+  const agent = await revoked();
+  const other = await addAgent(app);
+  const revoke = await hold(app.conninfo, `update agents set revoked_at = now() where id = '${other.id}'`);
+  const settling = settle(agent, other.id);
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  await Promise.race([settling, until(async () => (await app.sql(waiting)).length > 0)]);
+  await revoke();
+  expect((await settling).status).toBe(422);
 });
 
 test.each([
