@@ -14,7 +14,7 @@ import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto
 import { problem } from '../../base/http/problem.ts';
 import type { Role } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/record.ts';
-import type { Database, Query } from '../../store/connect/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../../store/queries/users/idempotency.ts';
 import { seal, unseal } from '../../store/secrets/seal.ts';
 import type { Outcome } from './operation.ts';
@@ -66,7 +66,9 @@ export class Idempotency {
     const kept = await takeKey(this.#database, own, this.#fingerprint(request, this.#keys[0]!), attempt);
     if (kept !== undefined) return this.#answerAgain(request, own, kept);
     try {
-      const outcome = await work((query) => this.#confirm(query, attempt, own));
+      const outcome = await work(async (query) => {
+        if (!(await markChanged(query, attempt, own))) throw new KeyLost();
+      });
       if (outcome.kind !== 'done') await giveKeyBack(this.#database, attempt, own);
       // The change is committed: a failure to store the response must not withhold it.
       else await keepAnswer(this.#database, attempt, own, this.#seal(outcome, request, own)).catch(() => {});
@@ -78,10 +80,6 @@ export class Idempotency {
     }
   }
 
-  async #confirm(query: Query, attempt: string, own: KeyOf): Promise<void> {
-    if (!(await markChanged(query, attempt, own))) throw new KeyLost();
-  }
-
   #answerAgain(
     request: KeyedRequest,
     own: KeyOf,
@@ -91,21 +89,13 @@ export class Idempotency {
     if (opened !== null) {
       const { request: digest, ...rendered } = JSON.parse(opened.toString('utf8')) as Kept;
       if (digest !== digestOf(request)) return problem('idempotency_key_reused');
+      const { status, text: content } = rendered;
       const headers = { ...rendered.headers, 'idempotent-replayed': 'true' };
-      return {
-        kind: 'encoded',
-        status: rendered.status,
-        contentType: 'application/json',
-        content: rendered.text,
-        headers,
-      };
+      return { kind: 'encoded', status, contentType: 'application/json', content, headers };
     }
-    if (!this.#isSame(request, fingerprint)) return problem('idempotency_key_reused');
+    const isSame = this.#keys.some((key) => timingSafeEqual(this.#fingerprint(request, key), fingerprint));
+    if (!isSame) return problem('idempotency_key_reused');
     return problem(lost ? 'idempotency_response_lost' : 'idempotency_in_progress');
-  }
-
-  #isSame(request: KeyedRequest, fingerprint: Buffer): boolean {
-    return this.#keys.some((key) => timingSafeEqual(this.#fingerprint(request, key), fingerprint));
   }
 
   #fingerprint(request: KeyedRequest, key: Buffer): Buffer {

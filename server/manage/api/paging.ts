@@ -13,7 +13,12 @@ export const eventId = z
   .guid({ error: 'Give an id of Weir, such as 01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a.', abort: true })
   .refine(isTimedId, 'This is not an id of Weir.');
 
-const limit = z.coerce.number().int().min(1).max(200).default(50).describe('maximum items of a page, 1 to 200');
+/** The parameter `limit`. @param usual without the parameter @param of what is limited, in words */
+export function limitUpTo(max: number, usual: number, of: string) {
+  return z.coerce.number().int().min(1).max(max).default(usual).describe(`${of}, 1 to ${max}`);
+}
+
+const limit = limitUpTo(200, 50, 'maximum items of a page');
 export const cursorText = 'next_cursor of the previous page; absent: the first page';
 
 /** Parameters of every list of events or deliveries. */
@@ -22,16 +27,21 @@ export const pageQuery = { limit, cursor: eventId.optional().describe(cursorText
 /** Parameters of every list of configured resources. */
 export const recordPageQuery = { limit, cursor: recordId.optional().describe(cursorText) };
 
+/** A parameter with several values, separated by commas. */
+export function listUpTo<Item extends z.ZodType<unknown, string>>(max: number, item: Item) {
+  return z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(item).max(max));
+}
+
 /**
  * A parameter with several ids of configured resources.
  * @param otherwise which resources are selected without the parameter
  */
 export function idList(max: number, otherwise: string) {
-  return z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(recordId).max(max))
-    .describe(`ids separated by commas, at most ${max}; absent: the newest ${max} ${otherwise}`);
+  const meaning = `ids separated by commas, at most ${max}; absent: the newest ${max} ${otherwise}`;
+  return listUpTo(max, recordId).describe(meaning);
 }
 
 export const flag = z.enum(['true', 'false']);

@@ -103,6 +103,6 @@ export function hashSessionToken(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-function described({ id, email, name, role }: ActiveUser): Omit<Person, 'via'> {
+function described({ id, email, name, role }: ActiveUser): ActiveUser {
   return { id, email, name, role };
 }

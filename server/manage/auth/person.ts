@@ -1,15 +1,11 @@
 /** An authenticated user and the authentication method. */
 import type { Exchange } from '../../base/http/exchange.ts';
-import type { Role } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/record.ts';
 import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
+import type { ActiveUser } from '../../store/queries/users/users.ts';
 
-export interface Person {
-  id: string;
-  email: string;
-  name: string;
-  /** Role for this request: the lower of the user's role and the token's role. */
-  role: Role;
+/** `role` is that of this request: the lower of the user's role and the token's role. */
+export interface Person extends ActiveUser {
   via:
     | {
         kind: 'session';

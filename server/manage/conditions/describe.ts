@@ -50,15 +50,7 @@ export function cellSubject({ number, name }: TroubledCell): NonNullable<Held['s
 }
 
 /** A row about a webhook as the subject of its condition. */
-export function webhookOf({
-  webhook_id: id,
-  name,
-}: {
-  webhook_id: string;
-  name: string;
-}): NonNullable<Held['subject']> {
-  return { id, name };
-}
+export const webhookOf = ({ webhook_id: id, name }: { webhook_id: string; name: string }) => ({ id, name });
 
 export const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) / 1000;
 

@@ -34,9 +34,8 @@ import { readOldSecretConditions, readRefusalConditions, silentCondition, type W
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
-const SILENT_VALID_MS = 60_000;
-const RETENTION_VALID_MS = 60_000;
-const FILTERS_VALID_MS = 60_000;
+/** The same for lists that cost more and change slowly: silent webhooks, filters, and what retention removes. */
+const SLOW_VALID_MS = 60_000;
 /** Filters that are checked; weir doctor checks more. */
 const FILTERS_MAX = 2_000;
 
@@ -105,17 +104,17 @@ export function heldReader(
       }),
     keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, whole, nowMs)),
     (nowMs) => readOldSecretConditions(database, whole, nowMs),
-    keptFor(FILTERS_VALID_MS, async () =>
+    keptFor(SLOW_VALID_MS, async () =>
       filterConditions(whole('filters', FILTERS_MAX, await readFilters(database, null, FILTERS_MAX), ['filter'])),
     ),
-    keptFor(RETENTION_VALID_MS, (nowMs) =>
+    keptFor(SLOW_VALID_MS, (nowMs) =>
       overCells(['expiring', 'archive'], (reads) => readRetentionConditions(reads, retention, nowMs)),
     ),
     async (nowMs) => {
       const overdue = whole('overdue', WEBHOOKS_MAX, await readOverdueWebhooks(database, nowMs), ['silent']);
       return overdue.map((one) => silentCondition(one, nowMs));
     },
-    keptFor(SILENT_VALID_MS, async (nowMs) => {
+    keptFor(SLOW_VALID_MS, async (nowMs) => {
       const silent = whole('silent', WEBHOOKS_MAX, await readSilentWebhooks(database, nowMs), ['silent']);
       return silent.map((one) => silentCondition(one, nowMs));
     }),

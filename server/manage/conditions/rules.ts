@@ -251,14 +251,12 @@ export function prometheusRules(publicUrl?: URL): string {
       '        annotations:',
       `          summary: ${JSON.stringify(summary)}`,
       `          runbook: ${JSON.stringify(runbook)}`,
-      ...(publicUrl === undefined ? [] : [`          runbook_url: ${JSON.stringify(runbookUrl(publicUrl, name))}`]),
+      ...(publicUrl === undefined
+        ? []
+        : // The row of the alert in the guide, which anyone can read who reaches the pages.
+          [`          runbook_url: ${JSON.stringify(new URL(`/docs/reference#${name}`, publicUrl))}`]),
       '',
     ].join('\n'),
   );
   return `groups:\n  - name: weir\n    rules:\n${rules.join('')}`;
-}
-
-/** The row of the alert in the guide, which anyone can read who reaches the pages. */
-function runbookUrl(publicUrl: URL, name: string): string {
-  return new URL(`/docs/reference#${name}`, publicUrl).href;
 }

@@ -2,11 +2,10 @@
 import { z } from 'zod';
 import { deliveryStates, type eventSchema } from '../../model/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
-import { asText, queryOf, type Tool, tool, untrustedContent, untrustedTypes } from './tool.ts';
+import { asText, nextCursor, pageInput, queryOf, type Tool, tool, untrustedContent, untrustedTypes } from './tool.ts';
 import { BODY_BYTES_SHOWN, typesOf, untrusted } from './untrusted.ts';
 
 const PART_BYTES_MAX = 32_768;
-const FOUND_MAX = 50;
 
 const facts = {
   event_id: idOf('event'),
@@ -75,13 +74,12 @@ const searchEvents = tool({
     content_type: z.string().max(200).optional().describe('prefix of the content type, such as application/json'),
     source: z.string().max(50).optional().describe('address or network of the sender, such as 192.0.2.0/24'),
     q: z.string().min(1).max(200).optional().describe('text that the body contains, case-sensitive'),
-    limit: z.int().min(1).max(FOUND_MAX).default(20).describe(`most events to return, 1 to ${FOUND_MAX}`),
-    cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+    ...pageInput('events'),
     as_text: asText,
   }),
   output: z.object({
     events: z.array(z.object({ ...facts, untrusted_content: untrustedTypes })).describe('newest first'),
-    next_cursor: z.string().nullable().describe('pass it as cursor for older events; null: there are no more'),
+    next_cursor: nextCursor,
     complete: z
       .boolean()
       .describe(

@@ -5,9 +5,7 @@ import { issueSchema, issueStates } from '../../model/issues.ts';
 import { mcpShape } from '../../model/table.ts';
 import { webhookFields, webhookSchema } from '../../model/webhooks.ts';
 import { beyondSubscriptions, replayAgents } from '../api/events/filter.ts';
-import { asText, mark, queryOf, type Tool, tool } from './tool.ts';
-
-const LISTED_MAX = 50;
+import { asText, mark, nextCursor, pageInput, queryOf, type Tool, tool } from './tool.ts';
 
 const { name, description, url, enabled, has_secret, signature_scheme, agent_ids } = webhookSchema.shape;
 const shown = { name, description, url, enabled, has_secret, signature_scheme, agent_ids };
@@ -33,12 +31,11 @@ export const managementTools: readonly Tool[] = [
     input: z.strictObject({
       q: z.string().min(1).max(200).optional().describe('part of the name, in any case'),
       enabled: z.boolean().optional().describe('true: only enabled ones; false: only disabled ones'),
-      limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most webhooks to return, 1 to ${LISTED_MAX}`),
-      cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+      ...pageInput('webhooks'),
     }),
     output: z.object({
       webhooks: z.array(webhook).describe('newest first'),
-      next_cursor: z.string().nullable().describe('pass it as cursor for more; null: there are no more'),
+      next_cursor: nextCursor,
     }),
     run: async (given, operations) => {
       const outcome = await operations.run('listWebhooks', { query: queryOf(given) });
@@ -57,12 +54,11 @@ export const managementTools: readonly Tool[] = [
     hints: { readOnly: true },
     input: z.strictObject({
       q: z.string().min(1).max(200).optional().describe('part of the name, in any case'),
-      limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most agents to return, 1 to ${LISTED_MAX}`),
-      cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+      ...pageInput('agents'),
     }),
     output: z.object({
       agents: z.array(agent).describe('newest first, without revoked ones'),
-      next_cursor: z.string().nullable().describe('pass it as cursor for more; null: there are no more'),
+      next_cursor: nextCursor,
     }),
     run: async (given, operations) => {
       const outcome = await operations.run('listAgents', { query: queryOf({ ...given, revoked: false }) });
@@ -142,8 +138,7 @@ export const issueTools: readonly Tool[] = [
     input: z.strictObject({
       state: z.enum(issueStates).default('open').describe('only issues in this state'),
       subject_id: z.string().max(300).optional().describe('only issues of this webhook or agent'),
-      limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most issues to return, 1 to ${LISTED_MAX}`),
-      cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+      ...pageInput('issues'),
       as_text: asText,
     }),
     output: z.object({
@@ -160,7 +155,7 @@ export const issueTools: readonly Tool[] = [
           }),
         )
         .describe('newest first'),
-      next_cursor: z.string().nullable().describe('pass it as cursor for more; null: there are no more'),
+      next_cursor: nextCursor,
     }),
     run: async ({ as_text: _, ...given }, operations) => {
       const outcome = await operations.run('listIssues', { query: queryOf(given) });

@@ -2,10 +2,8 @@
 import { z } from 'zod';
 import { idOf, nameOf, receivedAt, sourceIp } from '../../model/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../model/rejections.ts';
-import { asText, mark, queryOf, shownType, type Tool, tool } from './tool.ts';
+import { asText, mark, nextCursor, pageInput, queryOf, shownType, type Tool, tool } from './tool.ts';
 import { shownHeaders } from './untrusted.ts';
-
-const LISTED_MAX = 50;
 
 const facts = {
   rejection_id: idOf('rejection'),
@@ -62,12 +60,11 @@ export const rejectionTools: readonly Tool[] = [
     input: z.strictObject({
       webhook_id: z.guid().optional().describe('only requests to this webhook'),
       reason: rejectionReason.optional(),
-      limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most rejections to return, 1 to ${LISTED_MAX}`),
-      cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+      ...pageInput('rejections'),
     }),
     output: z.object({
       rejections: z.array(rejection).describe('newest first'),
-      next_cursor: z.string().nullable().describe('pass it as cursor for more; null: there are no more'),
+      next_cursor: nextCursor,
     }),
     run: async (given, operations) => {
       const outcome = await operations.run('listRejections', { query: queryOf(given) });

@@ -128,6 +128,18 @@ function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
   return rest as { type: 'object'; [member: string]: unknown };
 }
 
+/** Parameters of a tool that lists in pages. @param of what is listed, in the plural */
+export function pageInput(of: string) {
+  return {
+    limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most ${of} to return, 1 to ${LISTED_MAX}`),
+    cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+  };
+}
+
+const LISTED_MAX = 50;
+
+export const nextCursor = z.string().nullable().describe('pass it as cursor for more; null: there are no more');
+
 export function queryOf(
   given: Readonly<Record<string, string | number | boolean | undefined>>,
 ): Record<string, string> {

@@ -22,7 +22,7 @@ const AUDITED_MAX = 100;
 
 /** Subscribes exactly these agents to the webhook. Throws ProblemError with the first agent that is not active. */
 export async function setAgents(query: Query, webhookId: string, agentIds: readonly string[]): Promise<void> {
-  await requireAgents(query, agentIds);
+  await requireAll(query, 'agents', agentIds);
   const ended = await endSubscriptions(query, { webhookId }, agentIds, 'except');
   const added = await insertSubscriptions(query, { webhookIds: [webhookId], agentIds });
   const changed = [...ended, ...added].map(({ agent_id }) => agent_id);
@@ -31,7 +31,7 @@ export async function setAgents(query: Query, webhookId: string, agentIds: reado
 
 /** Subscribes the agent to exactly these webhooks. Throws ProblemError with the first webhook that does not exist. */
 export async function setWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<AuditMembers> {
-  await requireWebhooks(query, webhookIds);
+  await requireAll(query, 'webhooks', webhookIds);
   const ended = await endSubscriptions(query, { agentId }, webhookIds, 'except');
   return audited(ended, await insertSubscriptions(query, { webhookIds, agentIds: [agentId] }));
 }
@@ -47,8 +47,8 @@ export async function setSubscription(
   webhookId: string,
   given: SubscriptionInput,
 ): Promise<AuditMembers> {
-  const [missing] = (await findMissing(query, { webhookIds: [webhookId], agentIds: [] })).webhooks;
-  if (missing !== undefined) throw new ProblemError(problem('webhook_unknown', `No webhook has the id ${webhookId}.`));
+  if ((await findMissing(query, 'webhooks', [webhookId])) !== undefined)
+    throw new ProblemError(problem('webhook_unknown', `No webhook has the id ${webhookId}.`));
   const pair = { webhookId, agentId };
   const before = await readSubscription(query, pair);
   if (before === undefined) await insertSubscriptions(query, { webhookIds: [webhookId], agentIds: [agentId] });
@@ -101,14 +101,9 @@ function audited(ended: readonly Subscription[], added: readonly Subscription[])
   return ended.length + added.length === 0 ? {} : { before: members(ended), after: members(added) };
 }
 
-async function requireAgents(query: Query, agentIds: readonly string[]): Promise<void> {
-  const [index] = (await findMissing(query, { webhookIds: [], agentIds })).agents;
-  if (index !== undefined)
-    throw new ProblemError(invalid(`/agent_ids/${index}`, `No active agent has the id ${agentIds[index]}.`));
-}
-
-async function requireWebhooks(query: Query, webhookIds: readonly string[]): Promise<void> {
-  const [index] = (await findMissing(query, { webhookIds, agentIds: [] })).webhooks;
-  if (index !== undefined)
-    throw new ProblemError(invalid(`/webhook_ids/${index}`, `No webhook has the id ${webhookIds[index]}.`));
+async function requireAll(query: Query, of: 'webhooks' | 'agents', ids: readonly string[]): Promise<void> {
+  const index = await findMissing(query, of, ids);
+  if (index === undefined) return;
+  const [member, one] = of === 'agents' ? ['agent_ids', 'active agent'] : ['webhook_ids', 'webhook'];
+  throw new ProblemError(invalid(`/${member}/${index}`, `No ${one} has the id ${ids[index]}.`));
 }

@@ -9,7 +9,6 @@ import { confirmationInput } from '../../../model/users.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/record.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
-import type { Cells } from '../../../store/cells/cells.ts';
 import { copyKeys, finishMoves } from '../../../store/cells/move.ts';
 import { describeConninfo } from '../../../store/connect/conninfo.ts';
 import type { Query } from '../../../store/connect/pool.ts';
@@ -19,7 +18,7 @@ import { beginMove, readCellOf, readWebhooksIn, undoMove } from '../../../store/
 import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import type { Person } from '../../auth/person.ts';
 import { explainCommitFailure } from '../../conditions/commit-failure.ts';
-import { asItIs, type ChangeParts } from '../change.ts';
+import { asItIs } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 import { chooseCell, webhookChanger } from '../webhooks/webhook-changes.ts';
@@ -157,16 +156,12 @@ function emptyAt(newestAt: string | null, retentionDays: number): string | null 
   return new Date(dayEndMs + retentionDays * DAY_MS).toISOString();
 }
 
-interface MoveParts extends ChangeParts {
-  cells: Cells;
-}
-
 /**
  * Resolves when new events go to the cell. One that goes there already is not changed, and one that is leaving the cell is put back.
  * A move that has begun when a database fails is finished by the primary.
  */
 async function moveWebhook(
-  parts: MoveParts,
+  parts: Omit<CellParts, 'key'>,
   actor: Actor,
   webhookId: string,
   number: number,

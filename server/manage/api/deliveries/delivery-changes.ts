@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem, type Result } from '../../../base/http/problem.ts';
-import { needsOneAgent, reasonText } from '../../../model/events.ts';
+import { needsOneAgent, reasonText, type replayedSchema } from '../../../model/events.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
@@ -49,15 +49,7 @@ export function actOnOne(
   });
 }
 
-export interface ActedOnMany {
-  count: number;
-  /** There may be other deliveries that match. */
-  more: boolean;
-  /** Pass it to the next call with the same order. */
-  finishedBefore: string;
-  /** Id that undoes the action; null when no delivery matched. */
-  actionId: string | null;
-}
+type ActedOnMany = Omit<z.input<typeof replayedSchema>, 'replayed'> & { count: number };
 
 /** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. */
 export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<Result<ActedOnMany>> {
@@ -65,15 +57,15 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
     const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
     if (agent === undefined) return problem('agent_unknown', 'No agent has this id.');
     const actionId = randomUUID();
-    const { count, finishedBefore } = await actOnDeliveries({ query }, actionId, order);
-    if (count === 0) return { kind: 'done', value: { count, more: false, finishedBefore, actionId: null } };
+    const { count, finishedBefore: finished_before } = await actOnDeliveries({ query }, actionId, order);
+    if (count === 0) return { kind: 'done', value: { count, more: false, finished_before, action_id: null } };
     const target = agent === null ? manyOf(actionId, count) : { kind: 'agent', id: agent.id, name: agent.name };
     const { kind, state, webhookId: webhook_id, reason, ids: delivery_ids } = order;
     const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
     const chosen = { ...(reason === undefined ? {} : { reason }), ...(delivery_ids ? { delivery_ids } : {}) };
     const after = { state, webhook_id, ...chosen, ...done, action_id: actionId };
     await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
-    return { kind: 'done', value: { count, more: count >= ACTED_MAX, finishedBefore, actionId } };
+    return { kind: 'done', value: { count, more: count >= ACTED_MAX, finished_before, action_id: actionId } };
   });
 }
 

@@ -24,9 +24,8 @@ import { readAttempts } from '../../../store/queries/deliveries/history.ts';
 import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/lists.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { done, found, operation, readerOperation, replyTo } from '../operation.ts';
-
 import { eventId, flag, flagValue, listSchema, pageQuery, searchedPageOf, searchedPageSchema } from '../paging.ts';
-import { type ActedOnMany, actOnMany, actOnOne, dismissInput, replayInput, undoMany } from './delivery-changes.ts';
+import { actOnMany, actOnOne, dismissInput, replayInput, undoMany } from './delivery-changes.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 
@@ -133,7 +132,7 @@ export function deliveryOperations(database: Database) {
       handle: async ({ actor, input }) => {
         const order = { kind: 'replay', ...scopeOf(input), state: input.state ?? null } as const;
         const acted = await actOnMany(database, actor, order);
-        return replyTo(acted, ({ count, ...rest }) => done(200, { replayed: count, ...restOf(rest) }));
+        return replyTo(acted, ({ count, ...rest }) => done(200, { replayed: count, ...rest }));
       },
     }),
 
@@ -144,7 +143,7 @@ export function deliveryOperations(database: Database) {
       problems: ['agent_unknown'],
       handle: async ({ actor, input }) => {
         const acted = await actOnMany(database, actor, { kind: 'dismissal', ...scopeOf(input), state: 'dead' });
-        return replyTo(acted, ({ count, ...rest }) => done(200, { dismissed: count, ...restOf(rest) }));
+        return replyTo(acted, ({ count, ...rest }) => done(200, { dismissed: count, ...rest }));
       },
     }),
 
@@ -170,8 +169,4 @@ function scopeOf(input: z.output<typeof dismissInput>) {
     finished_before: finishedBefore,
   } = input;
   return { agentId, webhookId, ids, reason, finishedBefore };
-}
-
-function restOf({ more, finishedBefore, actionId }: Omit<ActedOnMany, 'count'>) {
-  return { more, finished_before: finishedBefore, action_id: actionId };
 }

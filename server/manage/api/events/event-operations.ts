@@ -14,7 +14,7 @@ import type { ReplayScope } from '../../../store/queries/replays/events.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { createReplayJob } from '../jobs/job-operations.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';
-import { eventId, listSchema, searchedPageOf } from '../paging.ts';
+import { eventId, listSchema, listUpTo, searchedPageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { ExportSlots, exportFormats, exportText, noSlot, sendParts } from './export.ts';
 import {
@@ -43,10 +43,10 @@ const eventCountSchema = z.object({
 });
 
 const deliveriesQuery = z.strictObject({
-  event_ids: z
-    .string()
-    .transform((list) => list.split(','))
-    .pipe(z.array(eventId.transform((id) => id.toLowerCase())).max(EVENTS_COUNTED_MAX))
+  event_ids: listUpTo(
+    EVENTS_COUNTED_MAX,
+    eventId.transform((id) => id.toLowerCase()),
+  )
     .optional()
     .describe(
       `ids of events separated by commas, at most ${EVENTS_COUNTED_MAX}; events without deliveries are omitted`,

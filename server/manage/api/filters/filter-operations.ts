@@ -7,7 +7,7 @@ import { filterText } from '../../../model/agents.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { eventFilterOf } from '../../../model/event-filter.ts';
 import { idOf, receivedAt, recordId } from '../../../model/fields.ts';
-import { type CandidateEvent, type FilterVerdict, verdicts } from '../../../model/filters/evaluate.ts';
+import { type FilterVerdict, verdicts } from '../../../model/filters/evaluate.ts';
 import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, orderByFault, orderKeyReader } from '../../../model/order-by.ts';
 import { readableBody } from '../../../model/signatures/gzip.ts';
 import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
@@ -33,7 +33,7 @@ export function filterOperations({ database, judge }: { database: Database; judg
         const fault = input.order_by === undefined ? null : orderByFault(normalOrderBy(input.order_by), []);
         if (fault !== null) return orderByProblem(fault);
         const reads = new PartialReads(database);
-        const tried = await tryFilter(reads, (filters, events) => judge.judge(filters, events), input);
+        const tried = await tryFilter(reads, judge, input);
         if (tried === undefined) return problem('webhook_unknown');
         const from = new Date(Date.now() - DAY_MS).toISOString();
         const ofDay = {
@@ -100,16 +100,10 @@ const triedSchema = z.object({
 
 type Tried = Omit<z.input<typeof triedSchema>, 'last_day'>;
 
-/** Judges each event by the filter at the same place. */
-type Judge = (
-  filters: readonly string[],
-  events: readonly CandidateEvent[],
-) => Promise<{ verdicts: readonly FilterVerdict[]; failures: readonly { filter: number; reason: string }[] }>;
-
 /** Tries a filter on the newest events of a webhook. Undefined: there is no such webhook. */
 async function tryFilter(
   database: Database,
-  judge: Judge,
+  judge: FilterJudge,
   { webhook_id: webhookId, filter, order_by: orderBy, events }: z.output<typeof tryInput>,
 ): Promise<Tried | undefined> {
   const order = {
@@ -121,7 +115,7 @@ async function tryFilter(
   const found = await readEventsToTry(database, order);
   if (found === undefined) return undefined;
   // Pass the filter once for each event, so that each failure has its own reason.
-  const judged = await judge(
+  const judged = await judge.judge(
     found.map(() => filter),
     found.map((event, index) => ({ ...event, filter: index })),
   );

@@ -18,7 +18,7 @@ import { readOutages } from '../../../store/queries/alerts/issues.ts';
 import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/webhooks/history.ts';
 import { readLatency } from '../../../store/queries/webhooks/latency.ts';
 import { done, operation } from '../operation.ts';
-import { flag, idList, listSchema } from '../paging.ts';
+import { flag, limitUpTo, listSchema, listUpTo } from '../paging.ts';
 
 const OUTAGE_DAYS = 30;
 /** Points of the default step. */
@@ -47,13 +47,7 @@ const historyQuery = z.strictObject({
 const outageQuery = z.strictObject({
   from: time.optional().describe('absent: 30 days before `to`'),
   to: time.optional().describe('absent: now'),
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(OUTAGES_MAX)
-    .default(OUTAGES_MAX)
-    .describe(`newest outages, 1 to ${OUTAGES_MAX}`),
+  limit: limitUpTo(OUTAGES_MAX, OUTAGES_MAX, 'newest outages'),
 });
 
 const latencyQuery = z.strictObject({
@@ -65,16 +59,10 @@ const latencyQuery = z.strictObject({
 });
 
 const webhookHistoryQuery = z.strictObject({
-  webhook_ids: idList(WEBHOOKS_MAX, 'webhooks')
+  webhook_ids: listUpTo(WEBHOOKS_MAX, recordId)
     .optional()
     .describe(`only these webhooks: ids separated by commas, at most ${WEBHOOKS_MAX}; absent: all`),
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(WEBHOOKS_MAX)
-    .default(WEBHOOKS_MAX)
-    .describe(`webhooks with the most events, 1 to ${WEBHOOKS_MAX}`),
+  limit: limitUpTo(WEBHOOKS_MAX, WEBHOOKS_MAX, 'webhooks with the most events'),
   quarters: flag.optional().describe('true: adds the quarters of an hour'),
 });
 

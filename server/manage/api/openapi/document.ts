@@ -5,7 +5,7 @@ import type { Method } from '../../../base/http/route.ts';
 import { type ProblemCode, problems } from '../../../model/errors.ts';
 import { ingestDescriptions } from '../../../receive/ingest/descriptions.ts';
 import { CSRF_HEADER } from '../../auth/csrf.ts';
-import type { Operation } from '../operation.ts';
+import type { Answers, Operation } from '../operation.ts';
 import type { Operations } from '../operations.ts';
 import { agentRoutes, type OperationAccess, operationRoutes, plainRoutes } from '../routes.ts';
 import { healthDescriptions } from '../status/health.ts';
@@ -17,7 +17,7 @@ interface PlainDescription {
   /** Request body by media type; null: any bytes. */
   input?: Readonly<Record<string, z.ZodType | null>>;
   /** Null: a response that is not JSON. */
-  answers: Readonly<Record<number, z.ZodType | null>>;
+  answers: Answers;
   problems: readonly ProblemCode[];
 }
 

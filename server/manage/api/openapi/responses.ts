@@ -4,7 +4,7 @@ import { jsonBodyProblems } from '../../../base/http/parsed-body.ts';
 import type { Method } from '../../../base/http/route.ts';
 import { type ProblemCode, problems } from '../../../model/errors.ts';
 import { stepUpProblems } from '../../auth/step-up.ts';
-import type { AnswerBytes, Operation } from '../operation.ts';
+import type { AnswerBytes, Answers, Operation } from '../operation.ts';
 import type { OperationAccess } from '../routes.ts';
 import type { Json, Schemas } from './schemas.ts';
 
@@ -85,7 +85,7 @@ function response(status: number, codes: readonly ProblemCode[]): Json {
   return {
     description: codes.map((code) => `\`${code}\`: ${problems[code].detail}`).join('\n\n'),
     headers: {
-      'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
+      ...requestId,
       ...(waits ? { 'Retry-After': { $ref: '#/components/headers/Retry-After' } } : {}),
     },
     content: {
@@ -130,7 +130,6 @@ export const problemSchema: Json = {
   },
 };
 
-type Answers = Readonly<Record<number, z.ZodType | null>>;
 type Responses = Record<string, Json>;
 
 const requestId = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };

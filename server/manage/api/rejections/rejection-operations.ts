@@ -1,6 +1,6 @@
 /** /api/v1/rejections: requests with a refused signature, the reason, and whether they verify now. */
 import type { z } from 'zod';
-import { invalid, problem, type Result } from '../../../base/http/problem.ts';
+import { invalid, mapped, problem, type Result } from '../../../base/http/problem.ts';
 import {
   recheckSchema,
   rejectionDetailSchema,
@@ -163,12 +163,6 @@ type FixInput = z.output<typeof fixInput>;
 /** How long the secret that a fix replaces stays valid: other senders of the webhook may have it. */
 const OVERLAP_SECONDS = 86_400;
 
-interface Fixed {
-  webhook_id: string;
-  checked: number;
-  verified: number;
-}
-
 /** Makes the change in one audited step; the re-check of the similar rejections follows and has an entry of its own. */
 async function fixRejection(
   parts: WebhookParts,
@@ -176,7 +170,7 @@ async function fixRejection(
   id: string,
   input: FixInput,
   actor: Actor,
-): Promise<Result<Fixed>> {
+): Promise<Result<z.input<typeof rejectionFixed>>> {
   const rejection = await findRejection(parts.database.query, id);
   if (rejection === undefined) return problem('rejection_unknown');
   const fix = fixesOf(rejection).find(({ kind }) => kind === input.kind);
@@ -194,6 +188,5 @@ async function fixRejection(
   const changed = await new Webhooks(parts, actor).reconfigure(rejection.webhook_id, patch, secret, overlap);
   if (changed.kind === 'problem') return changed;
   const again = await rejections.recheckSimilar(rejection, { fix: input.kind, ...patch }, actor);
-  if (again.kind === 'problem') return again;
-  return { kind: 'done', value: { webhook_id: rejection.webhook_id, ...again.value } };
+  return mapped(again, (counts) => ({ webhook_id: rejection.webhook_id, ...counts }));
 }

@@ -13,7 +13,7 @@ import { schemeFields } from '../../../model/webhook-schemes.ts';
 import { rotateInput } from '../../../model/webhook-secrets.ts';
 import { fixesOf } from '../../../receive/rejections/fixes.ts';
 import type { RejectionRecord } from '../../../store/queries/rejections/rejections.ts';
-import { pageQuery } from '../paging.ts';
+import { limitUpTo, pageQuery } from '../paging.ts';
 
 /** Bytes of a body shown with its rejection; the whole body is a separate download. */
 const PREVIEW_BYTES_MAX = 8_192;
@@ -30,7 +30,7 @@ export const rejectionQuery = z
 
 export const groupQuery = z.strictObject({
   webhook_id: z.guid().optional().describe('only rejections of this webhook'),
-  limit: z.coerce.number().int().min(1).max(50).default(20).describe('maximum groups, 1 to 50'),
+  limit: limitUpTo(50, 20, 'maximum groups'),
 });
 
 /** Members that a fix does not need are refused. */

@@ -115,7 +115,7 @@ export const statusSchema = z.object({
     .object({
       state: z.enum(['done', 'running', 'failed']).describe('running: repeat the request in a few seconds'),
       at: z.iso.datetime().nullable().describe('when the checks were completed'),
-      checks: z.array(checkSchema).describe('name of the check'),
+      checks: z.array(checkSchema).describe('results of the checks'),
     })
     .describe('findings of weir doctor'),
 });

@@ -1,6 +1,6 @@
 /** User management for administrators. At least one active administrator always remains. */
 import { randomUUID } from 'node:crypto';
-import { ProblemError, problem, problemLater, type Result } from '../../../base/http/problem.ts';
+import { mapped, ProblemError, problem, problemLater, type Result } from '../../../base/http/problem.ts';
 import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/connect/pool.ts';
@@ -20,7 +20,6 @@ import { newInvitation } from '../../auth/invitations.ts';
 import { generatePassword, type Passwords } from '../../auth/password-hash.ts';
 import { accountKey } from '../../auth/throttle.ts';
 import { asItIs, Changer, type Expects } from '../change.ts';
-import { replyTo } from '../operation.ts';
 
 export interface UserParts {
   database: Database;
@@ -81,7 +80,7 @@ export class Users {
       if (invitation !== null) await setInvitation(query, id, invitation.hash);
       return { isRestored: false };
     });
-    return resultOf(made, (user) => ({ user, generated, invitation: invitation?.token ?? null }));
+    return mapped(made, (user) => ({ user, generated, invitation: invitation?.token ?? null }));
   }
 
   /** Updates a user. A given password must pass passwordProblem. */
@@ -104,7 +103,7 @@ export class Users {
       revoked = await revokeTokensOfUser(query, id);
       return { after: { revoked_tokens: revoked } };
     });
-    return resultOf(changed, (user) => ({ user, revokedTokens: revoked.length }));
+    return mapped(changed, (user) => ({ user, revokedTokens: revoked.length }));
   }
 
   /** Creates a new invitation of a user without a password; an earlier one is no longer valid. The token is returned only here. */
@@ -113,7 +112,7 @@ export class Users {
     const changed = await this.#changer.change(id, 'invite', asItIs, async (query) => {
       if (!(await setInvitation(query, id, hash))) throw new ProblemError(problem('password_exists'));
     });
-    return resultOf(changed, (user) => ({ user, token }));
+    return mapped(changed, (user) => ({ user, token }));
   }
 
   /** Revokes the invitation of a user; without one nothing changes. */
@@ -141,8 +140,4 @@ export class Users {
 async function keepOne(query: Query, { role, disabled }: UserRecord): Promise<void> {
   if (role === 'administrator' && !disabled && (await lockAdministrators(query)) === 1)
     throw new ProblemError(problem('last_administrator'));
-}
-
-function resultOf<T, V>(result: Result<T>, of: (value: T) => V): Result<V> {
-  return replyTo(result, (value) => ({ kind: 'done' as const, value: of(value) }));
 }

@@ -1,6 +1,6 @@
 /** Webhook management. A change resolves once it is committed, announced, and known to every process. */
 import { randomUUID } from 'node:crypto';
-import { invalid, type Problem, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
+import { invalid, mapped, type Problem, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { isAsymmetric, secretFault } from '../../../model/signatures/keys.ts';
 import { answersFault } from '../../../model/webhook-answers.ts';
@@ -78,7 +78,7 @@ export class Webhooks {
       await setAgents(query, id, agent_ids);
       return { isRestored };
     });
-    return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
+    return mapped(made, (webhook) => ({ ...webhook, ...generated }));
   }
 
   /** Sets the given members; the others are unchanged. */
@@ -121,8 +121,7 @@ export class Webhooks {
       await replaceSecret(query, id, this.#seal(newSecret, id), overlap_seconds);
       await updateWebhook(query, id, {});
     });
-    if (changed.kind !== 'done') return changed;
-    return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: newSecret } : {}) } };
+    return mapped(changed, (webhook) => ({ ...webhook, ...(secret === null ? { secret: newSecret } : {}) }));
   }
 
   /** Ends the overlap of a rotation now: the previous secret verifies nothing any more. */

@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import type { Role } from '../../../model/users.ts';
-import { type Actor, type AuditRecord, record } from '../../../store/audit/record.ts';
+import type { Actor, AuditRecord } from '../../../store/audit/record.ts';
 import type { Query } from '../../../store/connect/pool.ts';
 import {
   endRole,
@@ -88,11 +88,6 @@ async function endRoleOrRefuse(query: Query, { issuer, subject }: Identity, exch
     actor: personActor({ ...known, via: { kind: 'jwt' } }, exchange),
     change: { action: 'user.role_ended', target, before: { role: known.role, sessions }, after: { role: null } },
   };
-}
-
-/** Records the change that an admission made, if any. */
-export async function recordAdmission(query: Query, { actor, change }: Exclude<Admission, { kind: 'refused' }>) {
-  if (change !== null) await record(query, actor, change);
 }
 
 function changes(before: HostedUserRow, after: HostedUser): boolean {

@@ -2,11 +2,12 @@
 import { type JWTPayload, type JWTVerifyResult, errors as joseErrors, jwtVerify } from 'jose';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { ProblemError, problem } from '../../../base/http/problem.ts';
+import { record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { findHostedUser } from '../../../store/queries/users/hosted.ts';
 import type { ActiveUser } from '../../../store/queries/users/users.ts';
 import type { ReadJwt } from '../people.ts';
-import { admitIdentity, recordAdmission } from './admit.ts';
+import { admitIdentity } from './admit.ts';
 import { type Identity, identityOf } from './identify.ts';
 import { CLOCK_TOLERANCE_SECONDS, type Provider, signingAlgorithms } from './provider.ts';
 
@@ -74,7 +75,7 @@ async function findOrAdmit(
     const admission = await admitIdentity(query, identity, exchange, roleDays);
     if (admission.kind !== 'admitted')
       throw new ProblemError(problem(admission.kind === 'refused' ? admission.code : 'role_missing'));
-    await recordAdmission(query, admission);
+    if (admission.change !== null) await record(query, admission.actor, admission.change);
     return admission.user;
   });
 }

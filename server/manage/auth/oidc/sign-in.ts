@@ -4,12 +4,13 @@
 import * as oidc from 'openid-client';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { type Problem, ProblemError, problem } from '../../../base/http/problem.ts';
+import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/connect/pool.ts';
 import { type ActiveUser, countAdministrators } from '../../../store/queries/users/users.ts';
 import type { Person } from '../person.ts';
 import { extendPresentedSession, type OpenedSession } from '../sessions.ts';
 import { returnAddress, startSession } from '../sign-in.ts';
-import { admitIdentity, recordAdmission } from './admit.ts';
+import { admitIdentity } from './admit.ts';
 import { type Identity, identify } from './identify.ts';
 import type { Pending, PendingSignIns } from './pending.ts';
 import { type Provider, reasonOf } from './provider.ts';
@@ -132,7 +133,7 @@ export class HostedSignIn {
     const outcome = await database.transaction(async (query) => {
       const admission = await admitIdentity(query, identity, exchange, roleDays);
       if (admission.kind === 'refused') return admission;
-      await recordAdmission(query, admission);
+      if (admission.change !== null) await record(query, admission.actor, admission.change);
       if (admission.kind === 'role_ended') return admission;
       return { ...admission, session: await this.#session(query, exchange, admission.user, authenticatedSecondsAgo) };
     });

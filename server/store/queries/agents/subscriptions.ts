@@ -72,20 +72,23 @@ export function readWebhooksOf(
   });
 }
 
-/** Returns the array indexes of webhooks that do not exist and of agents that are not active. */
+const isPresent = {
+  webhooks: 'select from webhooks w where w.id = p.id and w.deleted_at is null',
+  agents: 'select from agents a where a.id = p.id and a.revoked_at is null',
+};
+
+/** Returns the index of the first webhook that does not exist, or agent that is not active. */
 export async function findMissing(
   query: Query,
-  { webhookIds, agentIds }: Pairs,
-): Promise<{ webhooks: number[]; agents: number[] }> {
-  const [missing] = await query<{ webhooks: number[]; agents: number[] }>({
-    text: `select
-        (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($1::uuid[]) with ordinality p (id, place)
-          where not exists (select from webhooks w where w.id = p.id and w.deleted_at is null)) as webhooks,
-        (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($2::uuid[]) with ordinality p (id, place)
-          where not exists (select from agents a where a.id = p.id and a.revoked_at is null)) as agents`,
-    values: [arrayOf(webhookIds), arrayOf(agentIds)],
+  of: keyof typeof isPresent,
+  ids: readonly string[],
+): Promise<number | undefined> {
+  const [missing] = await query<{ index: number }>({
+    text: `select (place - 1)::int as index from unnest($1::uuid[]) with ordinality p (id, place)
+           where not exists (${isPresent[of]}) order by place limit 1`,
+    values: [arrayOf(ids)],
   });
-  return missing!;
+  return missing?.index;
 }
 
 /** Locks agents and subscriptions against changes until the transaction ends. Taken before the row of an agent is locked. */
