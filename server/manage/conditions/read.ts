@@ -34,7 +34,7 @@ import { readOldSecretConditions, readRefusalConditions, silentCondition, type W
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
-/** The same for lists that cost more and change slowly: silent webhooks, filters, and what retention removes. */
+/** The same time for lists that change slowly: silent webhooks, filters, and what retention removes. */
 const SLOW_VALID_MS = 60_000;
 /** Filters that are checked; weir doctor checks more. */
 const FILTERS_MAX = 2_000;
