@@ -64,7 +64,7 @@ async function expectEachStoredOnce(sender: Sender): Promise<void> {
   await until(async () => (await files()).length === 0);
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
   const text = 'select (count(*) - count(distinct body))::int as repeated from events where webhook_id = $1';
-  expect(await weir.database.query({ text, values: [webhook.id] })).toEqual([{ repeated: 0 }]);
+  expect(await weir.sql(text, webhook.id)).toEqual([{ repeated: 0 }]);
 }
 
 const databaseIs = (state: string) => until(async () => (await readiness(weir.port))?.checks.database === state);

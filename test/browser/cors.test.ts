@@ -67,23 +67,21 @@ const json = (body: object, headers: Record<string, string> = {}) => ({
   body: JSON.stringify(body),
 });
 
-describe('a page of CORS_ORIGINS', () => {
-  test('reads, changes with the CSRF token, and sees the Location of what it created', async () => {
-    const account = (await fetchIn(ours, '/api/v1/account')) as Seen;
-    expect([account.status, account.body.role]).toEqual([200, 'operator']);
-    const made = (await fetchIn(
-      ours,
-      '/api/v1/tokens',
-      json({ name: 'from elsewhere', current_password: PASSWORD }, { 'x-csrf-token': account.body.csrf_token }),
-    )) as Seen;
-    expect(made.status).toBe(201);
-    expect(made.fields.location).toBe(`/api/v1/tokens/${made.body.id}`);
-    const asked = { headers: { authorization: `Bearer ${made.body.token}` } };
-    expect(await fetchIn(ours, '/api/v1/account', asked)).toMatchObject({ status: 200, body: { csrf_token: null } });
-    const revoked = { method: 'DELETE', headers: { 'x-csrf-token': account.body.csrf_token } };
-    expect(await fetchIn(ours, `/api/v1/tokens/${made.body.id}`, revoked)).toMatchObject({ status: 204 });
-    expect(await fetchIn(ours, '/api/v1/account', asked)).toMatchObject({ status: 401 });
-  });
+test('a page of CORS_ORIGINS reads, changes with the CSRF token, and sees the Location of what it created', async () => {
+  const account = (await fetchIn(ours, '/api/v1/account')) as Seen;
+  expect([account.status, account.body.role]).toEqual([200, 'operator']);
+  const made = (await fetchIn(
+    ours,
+    '/api/v1/tokens',
+    json({ name: 'from elsewhere', current_password: PASSWORD }, { 'x-csrf-token': account.body.csrf_token }),
+  )) as Seen;
+  expect(made.status).toBe(201);
+  expect(made.fields.location).toBe(`/api/v1/tokens/${made.body.id}`);
+  const asked = { headers: { authorization: `Bearer ${made.body.token}` } };
+  expect(await fetchIn(ours, '/api/v1/account', asked)).toMatchObject({ status: 200, body: { csrf_token: null } });
+  const revoked = { method: 'DELETE', headers: { 'x-csrf-token': account.body.csrf_token } };
+  expect(await fetchIn(ours, `/api/v1/tokens/${made.body.id}`, revoked)).toMatchObject({ status: 204 });
+  expect(await fetchIn(ours, '/api/v1/account', asked)).toMatchObject({ status: 401 });
 });
 
 describe('a page of another origin', () => {

@@ -1,26 +1,22 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, send as sendTo } from '../helpers/agents.ts';
-import type { TestWebhook } from '../helpers/app.ts';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { openStream } from '../helpers/stream.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(() => startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }));
 const operator = shared(() => addPerson(app, 'operator', PASSWORD));
-let webhook: TestWebhook;
-beforeAll(async () => {
-  webhook = await app.addWebhook({ name: 'repository' });
-});
+const webhook = shared(() => app.addWebhook({ name: 'repository' }));
 
 /** Sends a body and returns the id of its event. */
 const send = (body: string, to = webhook) => sendTo(to, body);
 
 describe('the list', () => {
   test('shows a new event without a reload, and none while it is paused', async () => {
-    const tab = await openTab(app, operator);
+    const tab = await ofTest(openTab(app, operator));
     await tab.page.goto('/events');
     const rows = tab.page.locator('#events tbody tr');
     const first = await send('{"first":1}');
@@ -36,13 +32,12 @@ describe('the list', () => {
     // The events of the pause appear without another event.
     await tab.page.locator(`#events a[href="/events/${second}"]`).waitFor();
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 
   test('keeps its filters in the URL', async () => {
     const needle = 'needle 17';
     const id = await send(JSON.stringify({ needle }));
-    const tab = await openTab(app, operator);
+    const tab = await ofTest(openTab(app, operator));
     await tab.page.goto('/events');
     await tab.page.getByLabel('Text in the body').fill(needle);
     await tab.page.getByLabel('Text in the body').press('Enter');
@@ -57,7 +52,6 @@ describe('the list', () => {
     await tab.page.waitForURL('**/events?q=needle*');
     expect(await tab.page.getByLabel('Text in the body').inputValue()).toBe(needle);
     expect(await tab.page.locator('#events tbody tr').count()).toBe(1);
-    await tab.close();
   });
 
   test('accepts times in the time zone of the browser, and keeps them as UTC in the URL', async () => {
@@ -72,17 +66,16 @@ describe('the list', () => {
     await tab.page.goto('/events?from=2026-01-31T23:30:00Z');
     expect(await tab.page.getByLabel('Since', { exact: true }).inputValue()).toMatch(/^2026-02-01T00:30/);
     await tab.close();
-    const plain = await openTab(app, operator, { javaScriptEnabled: false });
+    const plain = await ofTest(openTab(app, operator, { javaScriptEnabled: false }));
     await plain.page.goto('/events?from=2026-01-31T23:30:00Z');
     expect(await plain.page.getByLabel('Since (UTC)').inputValue()).toMatch(/^2026-01-31T23:30/);
-    await plain.close();
   });
 
   test.each([
     ['Asia/Tokyo', 9],
     ['America/Bogota', -5],
   ])('its buttons Today and Yesterday are days of the browser in %s', async (timezoneId, hours) => {
-    const tab = await openTab(app, operator, { timezoneId });
+    const tab = await ofTest(openTab(app, operator, { timezoneId }));
     await tab.page.goto('/events');
     const dayMs = 86_400_000;
     const midnight = (days: number) =>
@@ -90,18 +83,16 @@ describe('the list', () => {
     const rangeOf = (name: string) => tab.page.getByRole('button', { name, exact: true }).getAttribute('value');
     expect(await rangeOf('Today')).toEqual(`${midnight(0)}/`);
     expect(await rangeOf('Yesterday')).toEqual(`${midnight(-1)}/${midnight(0)}`);
-    await tab.close();
   });
 
   test('keeps the keyboard focus when it is updated', async () => {
     const id = await send('{"focused":1}');
-    const tab = await openTab(app, operator);
+    const tab = await ofTest(openTab(app, operator));
     await tab.page.goto('/events');
     await tab.page.locator(`#events a[href="/events/${id}"]`).focus();
     const next = await send('{"next":1}');
     await tab.page.locator(`#events a[href="/events/${next}"]`).waitFor();
     expect(await tab.page.evaluate('document.activeElement.getAttribute("href")')).toBe(`/events/${id}`);
-    await tab.close();
   });
 
   test.each(['the browser', 'the link above the title'])(
@@ -109,7 +100,7 @@ describe('the list', () => {
     async (by) => {
       const id = await send('{"left":1}');
       await send('{"above":1}');
-      const tab = await openTab(app, operator);
+      const tab = await ofTest(openTab(app, operator));
       await tab.page.goto('/events');
       await tab.page.locator(`#events a[href="/events/${id}"]`).click();
       await tab.page.waitForURL(`**/events/${id}`);
@@ -117,7 +108,6 @@ describe('the list', () => {
       else await tab.page.locator('.crumbs a').click();
       await tab.page.waitForURL('**/events');
       await tab.page.locator(`#events a[href="/events/${id}"]:focus`).waitFor();
-      await tab.close();
     },
   );
 });
@@ -126,7 +116,7 @@ describe('one event', () => {
   test('is shown as a tree, formatted, raw and in hex, and can be downloaded unchanged', async () => {
     const body = '{"id":12345678901234567890,"list":[1,2]}';
     const id = await send(body);
-    const tab = await openTab(app, operator);
+    const tab = await ofTest(openTab(app, operator));
     await tab.page.goto(`/events/${id}`);
     const tree = tab.page.locator('#body-card .tree');
     expect(await tree.innerText()).toContain('12345678901234567890');
@@ -155,12 +145,11 @@ describe('one event', () => {
     expect(Buffer.concat(await stream.toArray()).toString()).toBe(body);
     expect(await accessibilityViolations(tab.page)).toEqual([]);
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 
   test.each([true, false])('is edited and sent again as a new event (JavaScript: %s)', async (javaScriptEnabled) => {
     const id = await send('{"order":7}');
-    const tab = await openTab(app, operator, { javaScriptEnabled });
+    const tab = await ofTest(openTab(app, operator, { javaScriptEnabled }));
     await tab.page.goto(`/events/${id}`);
     await tab.page.getByRole('link', { name: 'Edit and send again' }).click();
     expect(await tab.page.getByRole('textbox', { name: 'Body' }).inputValue()).toBe('{\n  "order": 7\n}');
@@ -175,7 +164,6 @@ describe('one event', () => {
     expect(await tab.page.locator('#body-card .tree').innerText()).toMatch(/order\W+8/);
     expect(await tab.page.getByText('x-kind', { exact: true }).count()).toBe(1);
     expect(tab.page.url()).not.toContain(id);
-    await tab.close();
   });
 
   test('goes to the previous and next by the filters of the list, and shows what changed since the previous', async () => {
@@ -184,7 +172,7 @@ describe('one event', () => {
     await send('{"filtered":false}', other);
     await send('{"between":1}');
     const second = await send('{"filtered":true,"stock":2,"name":"lamp"}');
-    const tab = await openTab(app, operator);
+    const tab = await ofTest(openTab(app, operator));
     await tab.page.goto('/events?q=%22filtered%22:true');
     await tab.page.locator(`#events a[href^="/events/${second}?"]`).click();
     await tab.page.getByRole('link', { name: 'Previous' }).click();
@@ -201,7 +189,6 @@ describe('one event', () => {
     expect(await changes.locator('ins').count()).toBe(3);
     expect(await accessibilityViolations(tab.page)).toEqual([]);
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 });
 
@@ -211,7 +198,7 @@ describe('an agent', () => {
     const agent = await addAgent(app, [webhook]);
     for (let i = 0; i < 3; i++) await send('{}', webhook);
     await app.sql(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, agent.id);
-    const tab = await openTab(app, operator);
+    const tab = await ofTest(openTab(app, operator));
     await tab.page.goto(`/deliveries?agent_id=${agent.id}`);
     const boxes = tab.page.getByRole('checkbox', { name: /^Choose/ });
     // A refresh would take the choice away.
@@ -227,7 +214,6 @@ describe('an agent', () => {
     await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
     expect(await boxes.count()).toBe(1);
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 });
 
@@ -256,7 +242,7 @@ test('input of strangers is never executed: names, headers, bodies, user agents'
     };
     expect((await fetch(hostile.url, { ...request, headers })).status).toBe(202);
   }
-  const tab = await openTab(app, operator);
+  const tab = await ofTest(openTab(app, operator));
   const { items } = (await operator.api('GET', `/api/v1/events?webhook_id=${hostile.id}`)).body;
   expect(items).toHaveLength(corpus.length);
   const places = [
@@ -280,5 +266,4 @@ test('input of strangers is never executed: names, headers, bodies, user agents'
     ).toBe(0);
   }
   expect(tab.complaints).toEqual([]);
-  await tab.close();
 });

@@ -4,8 +4,8 @@ import { Notices } from '../../server/pages/serve/notices.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
-import { until } from '../helpers/wait.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
+import { gate, until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
 const operator = shared(() => addPerson(app, 'operator'));
@@ -25,27 +25,25 @@ test('the theme is switched in place, and without scripts by the server', async 
   expect(await (await page.goto('/events'))!.text()).toContain('data-theme="dark"');
   await close();
 
-  const plain = await openTab(app, operator, { javaScriptEnabled: false });
+  const plain = await ofTest(openTab(app, operator, { javaScriptEnabled: false }));
   await plain.page.goto('/webhooks?q=a');
   await plain.page.getByRole('button', { name: 'dark' }).click();
   expect(new URL(plain.page.url()).search).toBe('?q=a');
   expect(await plain.page.locator('html').getAttribute('data-theme')).toBe('dark');
-  await plain.close();
 });
 
 test('on a phone the navigation is a menu that works without scripts', async () => {
-  const { page, close } = await openTab(app, operator, { javaScriptEnabled: false, width: 390 });
+  const { page } = await ofTest(openTab(app, operator, { javaScriptEnabled: false, width: 390 }));
   await page.goto('/events');
   const agents = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Agents' });
   expect(await agents.isVisible()).toBe(false);
   await page.getByLabel('Menu').check({ force: true });
   await agents.click();
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
-  await close();
 });
 
 test('a list is walked and opened by keys, which are shown and can be turned off', async () => {
-  const { page, complaints, close } = await openTab(app, operator);
+  const { page, complaints } = await ofTest(openTab(app, operator));
   const focused = () => page.evaluate('document.activeElement.textContent');
   await page.goto('/webhooks');
   await page.keyboard.press('j');
@@ -87,11 +85,10 @@ test('a list is walked and opened by keys, which are shown and can be turned off
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
   expect(complaints).toEqual([]);
-  await close();
 });
 
 test('a button that is a choice keeps its name while its form is sent', async () => {
-  const { page, close } = await openTab(app, operator);
+  const { page } = await ofTest(openTab(app, operator));
   await page.goto('/events');
   await page.clock.install();
   const asked = new Promise((resolve) => page.route('**/events?*range=*', resolve));
@@ -100,12 +97,11 @@ test('a button that is a choice keeps its name while its form is sent', async ()
   await asked;
   await page.clock.runFor(1_000);
   expect(await lastHour.textContent()).toBe('Last hour');
-  await close();
 });
 
 test('a change shows a toast with Undo, and its button what it is doing', async () => {
   const webhook = await app.addWebhook({ name: 'gamma' });
-  const { page, complaints, close } = await openTab(app, operator);
+  const { page, complaints } = await ofTest(openTab(app, operator));
   const notices = new Notices(derivedKeys(loadSecretsKeys(app.settings), 'notices')[0]!, Date.now);
   await page.goto(notices.addressWith('disabled', `/webhooks/${webhook.id}`, operator.sessionId));
   const toast = page.locator('.toast', { hasText: 'The webhook is disabled.' });
@@ -114,10 +110,7 @@ test('a change shows a toast with Undo, and its button what it is doing', async 
   // A reload, or a link that is passed on, does not show it again.
   expect(new URL(page.url()).search).toBe('');
   expect(await accessibilityViolations(page)).toEqual([]);
-  let answer = () => {};
-  const held = new Promise<void>((resolve) => {
-    answer = resolve;
-  });
+  const { opened: held, open: answer } = gate();
   await page.route('**/switch', async (route) => {
     await held;
     await route.continue();
@@ -133,17 +126,13 @@ test('a change shows a toast with Undo, and its button what it is doing', async 
   await page.getByRole('link', { name: 'Agents' }).click();
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
   expect(await page.locator('.toast').count()).toBe(0);
-  await close();
 });
 
 test('a new navigation aborts the one before it, whose form is carried out', async () => {
   const webhook = await app.addWebhook({ name: 'delta' });
-  const { page, close } = await openTab(app, operator);
+  const { page } = await ofTest(openTab(app, operator));
   await page.goto(`/webhooks/${webhook.id}/test`);
-  let answer = () => {};
-  const shown = new Promise<void>((resolve) => {
-    answer = resolve;
-  });
+  const { opened: shown, open: answer } = gate();
   const isForm = (request: Request) => request.method() === 'POST' && request.url().endsWith('/test');
   await page.route('**/test', async (route) => {
     const response = await route.fetch();
@@ -165,18 +154,14 @@ test('a new navigation aborts the one before it, whose form is carried out', asy
   answer();
   expect(await ended).toBe('aborted');
   expect(new URL(page.url()).pathname).toBe('/events');
-  await close();
 });
 
 test('a refresh that is answered after its page was left changes nothing', async () => {
-  const { page, complaints, close } = await openTab(app, operator);
+  const { page, complaints } = await ofTest(openTab(app, operator));
   const { id } = (await operator.api('POST', '/api/v1/agents', { name: 'eta' })).body;
   const path = `/agents/${id}`;
   await page.goto(path);
-  let answer = () => {};
-  const left = new Promise<void>((resolve) => {
-    answer = resolve;
-  });
+  const { opened: left, open: answer } = gate();
   await page.route(`**${path}`, async (route) => {
     await left;
     await route.continue();
@@ -192,18 +177,14 @@ test('a refresh that is answered after its page was left changes nothing', async
   await finished;
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))');
   expect(complaints).toEqual([]);
-  await close();
 });
 
 test('a link opens its page under its URL, also when its list is refreshed before the response', async () => {
-  const { page, complaints, close } = await openTab(app, operator);
+  const { page, complaints } = await ofTest(openTab(app, operator));
   const webhook = await app.addWebhook({ name: 'epsilon' });
   await operator.api('POST', `/api/v1/webhooks/${webhook.id}/test`);
   await page.goto(`/events?webhook_id=${webhook.id}`);
-  let answer = () => {};
-  const refreshed = new Promise<void>((resolve) => {
-    answer = resolve;
-  });
+  const { opened: refreshed, open: answer } = gate();
   await page.route('**/events/*', async (route) => {
     await refreshed;
     await route.continue();
@@ -217,5 +198,4 @@ test('a link opens its page under its URL, also when its list is refreshed befor
   await page.getByRole('heading', { level: 1, name: 'Event …' }).waitFor();
   expect(new URL(page.url()).pathname).toMatch(/^\/events\/./);
   expect(complaints).toEqual([]);
-  await close();
 });

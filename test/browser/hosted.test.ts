@@ -4,6 +4,7 @@ import { accessibilityViolations, openTab, startPagesApp, type Tab } from '../he
 import { TestProvider } from '../helpers/oidc-provider.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
+import { ofTest } from '../helpers/shared.ts';
 
 let provider: TestProvider;
 let app: TestApp;
@@ -61,7 +62,7 @@ describe.each([
   });
 
   test('a link in the second half of a session leads through the provider to its page without interaction', async () => {
-    const tab = await openTab(app, null, { javaScriptEnabled });
+    const tab = await ofTest(openTab(app, null, { javaScriptEnabled }));
     await tab.page.goto('/sign-in');
     await logIn(tab, 'olga');
     await tab.page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
@@ -72,11 +73,10 @@ describe.each([
     expect(new URL(tab.page.url()).pathname).toBe('/deliveries');
     expect(await app.sql(ends)).toEqual([{ late: true }]);
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 
   test('a change of a user long after the sign-in leads to the provider and back, and keeps the input', async () => {
-    const tab = await openTab(app, null, { javaScriptEnabled });
+    const tab = await ofTest(openTab(app, null, { javaScriptEnabled }));
     const { page } = tab;
     await page.goto('/sign-in');
     await logIn(tab, 'ada');
@@ -100,23 +100,21 @@ describe.each([
     await there.close();
     await page.getByRole('button', { name: 'Create user' }).click();
     await page.getByText('User created.').waitFor();
-    await tab.close();
   });
 
   test('a user without a role gets the reason, and can try again', async () => {
-    const tab = await openTab(app, null, { javaScriptEnabled });
+    const tab = await ofTest(openTab(app, null, { javaScriptEnabled }));
     await tab.page.goto('/sign-in');
     await logIn(tab, 'nobody');
     await tab.page.getByText('The identity provider gives you no role in Weir').waitFor();
     await tab.page.getByRole('link', { name: 'Sign in' }).click();
     await tab.page.waitForURL('**/sign-in');
-    await tab.close();
   });
 });
 
 test('there is no set-up page, and there are no passwords', async () => {
   const administrator = await addPerson(app, 'administrator');
-  const { page, complaints, close } = await openTab(app, administrator, { width: 360 });
+  const { page, complaints } = await ofTest(openTab(app, administrator, { width: 360 }));
   for (const path of [
     '/account',
     '/users/new',
@@ -134,5 +132,4 @@ test('there is no set-up page, and there are no passwords', async () => {
   await page.getByText('User created.').waitFor();
   await page.getByText('at the identity provider (never signed in)').waitFor();
   expect((await page.goto('/setup?token=x'))?.status()).toBe(404);
-  await close();
 });

@@ -1,10 +1,10 @@
 /** Replay of all events that match, from the list of events, with and without JavaScript. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, storeEvents } from '../helpers/agents.ts';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { FAST, startRunner } from '../helpers/jobs.ts';
 import { addPerson } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(() => startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }));
@@ -16,7 +16,7 @@ test.each([true, false])(
     const webhook = await app.addWebhook({ name: `shop ${javaScriptEnabled}` });
     await addAgent(app, [webhook]);
     await storeEvents(app.database, webhook.id, 120, Date.now() - 1_000);
-    const tab = await openTab(app, operator, { javaScriptEnabled });
+    const tab = await ofTest(openTab(app, operator, { javaScriptEnabled }));
     await tab.page.goto(`/events?webhook_id=${webhook.id}`);
     const open = async () => {
       await tab.page.getByRole('link', { name: 'Replay all that match' }).click();
@@ -32,8 +32,7 @@ test.each([true, false])(
 
     await tab.page.goto(`/events?webhook_id=${webhook.id}`);
     await open();
-    const runner = startRunner(app, FAST);
-    onTestFinished(() => runner.stop());
+    await ofTest(startRunner(app, FAST));
     await until(async () => {
       if (!javaScriptEnabled) await tab.page.reload();
       return (await job.getByText('done', { exact: true }).count()) === 1;
@@ -42,7 +41,6 @@ test.each([true, false])(
     await tab.page.goto('/events/replays');
     expect(await tab.page.locator('#jobs tbody tr').count()).toBeGreaterThanOrEqual(2);
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   },
 );
 
@@ -51,7 +49,7 @@ test.each([true, false])('shows the deliveries of a chosen agent before the butt
   await addAgent(app, [webhook]);
   const stranger = await addAgent(app);
   await storeEvents(app.database, webhook.id, 7, Date.now() - 1_000);
-  const tab = await openTab(app, operator, { javaScriptEnabled: js });
+  const tab = await ofTest(openTab(app, operator, { javaScriptEnabled: js }));
   await tab.page.goto(`/events/replay?webhook_id=${webhook.id}`);
   const numbers = tab.page.locator('#preview');
   expect(await numbers.locator('tbody .num').allTextContents()).toEqual(['7', '0']);
@@ -66,5 +64,4 @@ test.each([true, false])('shows the deliveries of a chosen agent before the butt
   await tab.page.getByRole('button', { name: 'Replay 7 events' }).click();
   await tab.page.locator('#job').getByText('Not applied').waitFor();
   expect(tab.complaints).toEqual([]);
-  await tab.close();
 });

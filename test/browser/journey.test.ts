@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, TestAgent } from '../helpers/agents.ts';
 import { closeTabs, openTab, type Tab } from '../helpers/browser.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { gate } from '../helpers/wait.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 let weir: Weir;
@@ -138,10 +139,7 @@ test('a new page opened before going back is complete stays open', async () => {
   await page.goto('/');
   await go('Webhooks');
   await heading(/Webhooks/);
-  let answerStepBack = () => {};
-  const released = new Promise<void>((resolve) => {
-    answerStepBack = resolve;
-  });
+  const { opened: released, open: answerStepBack } = gate();
   await page.route('/', async (route) => {
     await released;
     await route.continue().catch(() => {});

@@ -3,14 +3,14 @@ import { expect, test } from 'vitest';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
 const operator = shared(() => addPerson(app, 'operator'));
 
 test('a secret that is shown once stays until it is stored, and copying it is confirmed', async () => {
-  const { page, context, complaints, close } = await openTab(app, operator);
+  const { page, context, complaints } = await ofTest(openTab(app, operator));
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   const asked: string[] = [];
   page.on('dialog', (dialog) => {
@@ -63,11 +63,10 @@ test('a secret that is shown once stays until it is stored, and copying it is co
   await page.getByText('The test request got a 202 response').waitFor();
   expect(asked).toHaveLength(3);
   expect(complaints).toEqual([]);
-  await close();
 });
 
 test('a form refused by a 503 or by the network stays with its secret, and is sent again', async () => {
-  const { page, context, close } = await openTab(app, operator);
+  const { page, context } = await ofTest(openTab(app, operator));
   await page.goto('/webhooks/new?scheme=sha256');
   await page.getByLabel('Name', { exact: true }).fill('typed once');
   await page.getByLabel('Provided by the sender').check();
@@ -87,12 +86,11 @@ test('a form refused by a 503 or by the network stays with its secret, and is se
   await page.getByRole('heading', { level: 1, name: /typed once/ }).waitFor();
   const [made] = (await operator.api('GET', '/api/v1/webhooks?q=typed')).body.items;
   expect((await fetch(made.url, signedRequest({ secret: 'typed once, too' }))).status).toBe(202);
-  await close();
 });
 
 test('a form whose session ended stays, and is sent again after a new sign-in', async () => {
   const leaving = await addPerson(app, 'operator', PASSWORD);
-  const { page, context, close } = await openTab(app, leaving);
+  const { page, context } = await ofTest(openTab(app, leaving));
   await page.goto('/agents/new');
   await page.getByLabel('Name', { exact: true }).fill('typed before');
   await page.getByLabel('Your password').fill(PASSWORD);
@@ -104,5 +102,4 @@ test('a form whose session ended stays, and is sent again after a new sign-in', 
   await context.addCookies([{ ...session!, value: again.cookie.split('=')[1]! }]);
   await page.getByRole('button', { name: 'Retry' }).click();
   await page.getByRole('heading', { level: 1, name: /typed before/ }).waitFor();
-  await close();
 });

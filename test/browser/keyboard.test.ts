@@ -1,9 +1,9 @@
 /** The journey of a new user with the keyboard alone: no pointer, and nothing that scripts of the test do for the user. */
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
-import { openTab, startPagesApp } from '../helpers/browser.ts';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 
 const app = shared(startPagesApp);
 let page: Page;
@@ -90,4 +90,43 @@ test('a person signs in, creates a webhook, tests it, reads the event and signs 
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await press('button', 'Sign out');
   await page.waitForURL(/\/sign-in/);
+});
+
+/** The command field: Ctrl K opens it on every page; it offers what the page can do, the places of the menu, and what the search finds. */
+test('finds a webhook by a part of its name, an action of the page, and a place, with the keyboard alone', async () => {
+  const operator = await addPerson(app, 'operator');
+  const webhook = await app.addWebhook({ name: 'Shop orders' });
+  const tab = await ofTest(openTab(app, operator));
+  const { page } = tab;
+  const chosen = page.locator('#command [aria-selected="true"]');
+  const command = async (text: string, found: string) => {
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type(text);
+    await chosen.filter({ hasText: found }).waitFor();
+  };
+  await page.goto('/');
+  await command('orders', 'Shop orders');
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/webhooks/${webhook.id}`);
+
+  await command('send te', 'Send test');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/webhooks/${webhook.id}/test`);
+
+  await command('e', 'Overview');
+  const before = await chosen.textContent();
+  await page.keyboard.press('ArrowDown');
+  expect(await chosen.textContent()).not.toBe(before);
+  await page.keyboard.press('Escape');
+  expect(await page.locator('#command').isVisible()).toBe(false);
+
+  await command('agen', 'Agents');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/agents');
+
+  await command(webhook.id, 'Found');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/webhooks/${webhook.id}`);
+  expect(tab.complaints).toEqual([]);
 });

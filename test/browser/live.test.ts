@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { addAgent, send } from '../helpers/agents.ts';
 import { type Overrides, startTestApp } from '../helpers/app.ts';
 import { openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
@@ -15,8 +15,7 @@ afterEach(() => until(async () => (await app.metric('weir_streams')) === 0));
 
 /** The text of the page about its connection, once it is not empty. */
 async function diagnosis(overrides: Overrides): Promise<string> {
-  const own = await startPagesApp(overrides);
-  onTestFinished(own.stop);
+  const own = await ofTest(startPagesApp(overrides));
   const { page } = await openTab(own, await addPerson(own, 'viewer'));
   await page.goto('/events');
   const banner = page.locator('#connection');

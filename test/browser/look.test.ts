@@ -6,7 +6,7 @@ import { storeEvents } from '../helpers/agents.ts';
 import { accessibilityViolations, openTab, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
@@ -62,7 +62,7 @@ describe('the guides', () => {
     ['light', 1280, false],
     ['dark', 390, true],
   ])('are accessible and fit, in %s at %i px', async (_, width, dark) => {
-    const tab = await openTab(app, null, { width, dark });
+    const tab = await ofTest(openTab(app, null, { width, dark }));
     for (const name of names) {
       const path = `/docs/${name.replace('.md', '')}`;
       await tab.page.goto(path);
@@ -72,13 +72,12 @@ describe('the guides', () => {
       expect([path, await tab.page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, width]);
     }
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 });
 
 test('forced colours mark the current page and tab, and draw the lines of a chart in several colours', async () => {
   const webhook = await app.addWebhook({ name: 'contrast' });
-  const tab = await openTab(app, administrator);
+  const tab = await ofTest(openTab(app, administrator));
   await tab.page.emulateMedia({ forcedColors: 'active' });
   await tab.page.goto(`/webhooks/${webhook.id}`);
   const outlines = await tab.page.evaluate(
@@ -90,12 +89,11 @@ test('forced colours mark the current page and tab, and draw the lines of a char
     `[...document.querySelectorAll('.legend li')].map((one) => getComputedStyle(one, '::before').backgroundColor)`,
   )) as string[];
   expect(new Set(colours).size).toBe(4);
-  await tab.close();
 });
 
 test('no line of a code sample is cut off', async () => {
   const webhook = await app.addWebhook({ name: 'samples' });
-  const tab = await openTab(app, administrator);
+  const tab = await ofTest(openTab(app, administrator));
   for (const width of [1440, 390]) {
     await tab.page.setViewportSize({ width, height: 900 });
     await tab.page.goto(`/webhooks/${webhook.id}`);
@@ -107,7 +105,6 @@ test('no line of a code sample is cut off', async () => {
       expect([width, hidden]).toEqual([width, []]);
     }
   }
-  await tab.close();
 });
 
 test('the first load of a page is less than 70 kB, also of a webhook with requests in each quarter of an hour', async () => {
@@ -127,14 +124,13 @@ test('the first load of a page is less than 70 kB, also of a webhook with reques
   await storeEvents(app.database, id, 50);
   for (const path of [`/webhooks/${id}`, '/', '/events']) {
     // Nothing is in the cache of a new tab.
-    const { page, close } = await openTab(app, administrator);
+    const { page } = await ofTest(openTab(app, administrator));
     await page.goto(path);
     const bytes = await page.evaluate(`document.fonts.ready.then(() =>
       [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
         .reduce((sum, { transferSize }) => sum + transferSize, 0))`);
     expect(bytes, path).toBeGreaterThan(40_000);
     expect(bytes, path).toBeLessThan(70_000);
-    await close();
   }
 });
 
@@ -159,7 +155,7 @@ describe('with one of everything, whose names leave no room,', () => {
   });
 
   test('the rows of lists are cards on a phone, all of whose cells are there to read', async () => {
-    const { page, close } = await openTab(app, administrator, { width: 360 });
+    const { page } = await ofTest(openTab(app, administrator, { width: 360 }));
     const lists = [
       '',
       'webhooks',
@@ -182,7 +178,6 @@ describe('with one of everything, whose names leave no room,', () => {
           .map((one) => one.outerHTML)`);
       expect([path, hidden, await accessibilityViolations(page)]).toEqual([path, [], []]);
     }
-    await close();
   });
 
   test.each([
@@ -190,7 +185,7 @@ describe('with one of everything, whose names leave no room,', () => {
     ['light', [1440, 1024, 390], false],
     ['dark', [390, 1024], true],
   ])('the pages of one thing are accessible and fit, in %s at %j px', async (_, [first, ...others], dark) => {
-    const tab = await openTab(app, administrator, { width: first!, dark });
+    const tab = await ofTest(openTab(app, administrator, { width: first!, dark }));
     for (const path of paths) {
       await tab.page.setViewportSize({ width: first!, height: 900 });
       await tab.page.goto(path);
@@ -201,6 +196,5 @@ describe('with one of everything, whose names leave no room,', () => {
       }
     }
     expect(tab.complaints).toEqual([]);
-    await tab.close();
   });
 });

@@ -1,29 +1,24 @@
 /** The consent of OAuth in a browser, which applies the policy of the page to the redirect of its form. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent } from '../helpers/agents.ts';
 import { accessibilityViolations, openTab } from '../helpers/browser.ts';
 import { OAuthClient, startOAuthApp } from '../helpers/oauth.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { listening } from '../helpers/ports.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 
 const app = shared(startOAuthApp);
 
-/** A site at which the client listens; returns its origin. */
-async function site(): Promise<string> {
-  const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end('done'));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  return `http://localhost:${(server.address() as AddressInfo).port}`;
-}
+/** A site at which the client listens. */
+const site = createServer((_, response) => response.setHeader('content-type', 'text/html').end('done'));
 
 test.each([true, false])(
   'a person lets a client in as an agent, and the browser continues to it (scripts: %s)',
   async (javaScriptEnabled) => {
     const [operator, agent] = [await addPerson(app, 'operator', PASSWORD), await addAgent(app)];
-    const client = await OAuthClient.register(app, `${await site()}/callback`, 'Claude');
-    const { page, complaints, close } = await openTab(app, operator, { javaScriptEnabled });
+    const client = await OAuthClient.register(app, `http://localhost:${await listening(site)}/callback`, 'Claude');
+    const { page, complaints } = await ofTest(openTab(app, operator, { javaScriptEnabled }));
     await page.goto(`/oauth/authorize?${client.query()}`);
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Connect Claude');
     if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
@@ -41,6 +36,5 @@ test.each([true, false])(
     if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
     // The status of a refused form is an error to the console.
     expect(complaints.filter((text) => !text.includes('403'))).toEqual([]);
-    await close();
   },
 );

@@ -1,26 +1,19 @@
 /** What open pages say of a database, a rate-limit store and refreshes that fail. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import type { Sample } from '../../server/manage/live/counters.ts';
 import { Tally } from '../../server/manage/live/tally.ts';
 import { closeTabs, openTab, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson } from '../helpers/people.ts';
 import { postgresPids } from '../helpers/processes.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
-import { kill, startWeir, type Weir } from '../helpers/weir.ts';
+import { asApp, kill, startWeir } from '../helpers/weir.ts';
 
-let weir: Weir;
-let url: string;
-let person: TestPerson;
-beforeAll(async () => {
-  weir = await startWeir({ WORKERS: 1 });
-  url = `http://127.0.0.1:${weir.port}`;
-  person = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
-});
-afterAll(async () => {
-  await closeTabs();
-  await weir.stop();
-});
+const weir = shared(() => startWeir({ WORKERS: 1 }));
+const site = shared(async () => asApp(weir));
+const person = shared(() => addPerson(site, 'operator'));
+afterAll(closeTabs);
 
 async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
   const { postmaster } = (await postgresPids(weir.dataDir))!;
@@ -29,9 +22,9 @@ async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
 }
 
 test('the status is shown before its checks have run, and completed afterwards', async () => {
-  const read = async (path: string) => (await fetch(url + path, { headers: { cookie: person.cookie } })).text();
+  const read = async (path: string) => (await fetch(site.url + path, { headers: { cookie: person.cookie } })).text();
   expect(await read('/status')).toContain('The checks are running');
-  const tab = await openTab({ url }, person);
+  const tab = await openTab(site, person);
   await tab.page.goto('/status');
   await tab.page.getByText(/\d+ checks?, run at/).waitFor();
   await tab.close();
@@ -40,11 +33,11 @@ test('the status is shown before its checks have run, and completed afterwards',
 });
 
 test('a frozen Postgres is reported by open and by new pages, until it continues', async () => {
-  const open = await openTab({ url }, person);
-  const late = await openTab({ url }, person);
+  const open = await openTab(site, person);
+  const late = await openTab(site, person);
   const banner = open.page.getByText('The database does not answer.');
   const webhook = await weir.addWebhook();
-  const status = await openTab({ url }, person);
+  const status = await openTab(site, person);
   const stamp = open.page.locator('#now-live', { hasText: /^Not updated for \d+ s$/ });
   try {
     await status.page.goto('/status');
@@ -55,7 +48,9 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
     await banner.waitFor();
     await stamp.waitFor();
     expect(await open.page.locator('#now').getAttribute('data-old')).toBe('');
-    expect((await fetch(url + webhook.path, signedRequest({ secret: webhook.secret, body: '{}' }))).status).toBe(503);
+    expect((await fetch(site.url + webhook.path, signedRequest({ secret: webhook.secret, body: '{}' }))).status).toBe(
+      503,
+    );
     await status.page
       .locator('[data-outage="database"]', { hasText: /Since .+: 1 request refused, 0 events spooled\./ })
       .waitFor();
@@ -85,8 +80,8 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
 });
 
 test('a rate-limit store that does not answer, and a spool in use, are reported by the next message of the stream', async () => {
-  const app = await startPagesApp();
-  const tab = await openTab(app, await addPerson(app, 'viewer'));
+  const app = await ofTest(startPagesApp());
+  const tab = await ofTest(openTab(app, await addPerson(app, 'viewer')));
   await tab.page.goto('/events');
   await until(async () => (await app.metric('weir_streams')) === 1);
   const send = (change: Partial<Sample>) => {
@@ -111,6 +106,4 @@ test('a rate-limit store that does not answer, and a spool in use, are reported 
   expect(await tab.page.getByText('The database does not answer.').isVisible()).toBe(false);
   send({ database: 'up' });
   await spooling.waitFor({ state: 'hidden' });
-  await tab.close();
-  await app.stop();
 });

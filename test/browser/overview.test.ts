@@ -4,7 +4,7 @@ import { Tally } from '../../server/manage/live/tally.ts';
 import { addHistory } from '../../server/store/queries/webhooks/history.ts';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
@@ -22,7 +22,7 @@ beforeAll(async () => {
 const chart = '.plot .chart[tabindex]';
 
 test('without JavaScript it states the issues, draws the chart, and shows its values', async () => {
-  const tab = await openTab(app, viewer, { javaScriptEnabled: false });
+  const tab = await ofTest(openTab(app, viewer, { javaScriptEnabled: false }));
   await tab.page.goto('/');
   await tab.page.getByText('1 issue needs a person', { exact: true }).waitFor();
   await tab.page.getByText('40 requests to webhook Linear were rejected in the last hour').waitFor();
@@ -34,11 +34,10 @@ test('without JavaScript it states the issues, draws the chart, and shows its va
   expect(await tab.page.getByRole('img', { name: '1,300 accepted' }).count()).toBe(1);
   await tab.page.getByRole('link', { name: 'See why' }).click();
   await tab.page.waitForURL(/\/rejections\?webhook_id=/);
-  await tab.close();
 });
 
 test('the chart shows values under the pointer and by arrow keys, also after a refresh', async () => {
-  const tab = await openTab(app, viewer);
+  const tab = await ofTest(openTab(app, viewer));
   const { page } = tab;
   await page.goto('/webhooks');
   // By navigation within the page, which loads the scripts of the chart.
@@ -73,11 +72,10 @@ test('the chart shows values under the pointer and by arrow keys, also after a r
   await page.waitForURL('/?range=30d');
   await page.locator(chart).waitFor();
   expect(tab.complaints).toEqual([]);
-  await tab.close();
 });
 
 test('a point of the chart leads to the events of its time, by a click or by keys', async () => {
-  const tab = await openTab(app, viewer);
+  const tab = await ofTest(openTab(app, viewer));
   const { page } = tab;
   await page.goto('/');
   const plot = page.locator(chart);
@@ -92,5 +90,4 @@ test('a point of the chart leads to the events of its time, by a click or by key
   await plot.click({ position: { x: 200, y: 80 } });
   await page.waitForURL(/\/events\?from=/);
   expect(tab.complaints).toEqual([]);
-  await tab.close();
 });

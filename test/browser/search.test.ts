@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from 'vitest';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 /** More than the first slice of a search. */
@@ -55,16 +55,15 @@ async function slowly(open: () => Promise<unknown>, ms = 100): Promise<void> {
 }
 
 test('goes on by itself, and adds what it finds', async () => {
-  const tab = await openTab(app, viewer);
+  const tab = await ofTest(openTab(app, viewer));
   await slowly(() => tab.page.goto('/events?q=needle', { waitUntil: 'commit' }));
   await until(async () => (await tab.page.locator('#event-rows tr').count()) === 2);
   await tab.page.getByText(/^Searched back to/).waitFor({ state: 'detached' });
   expect(tab.complaints).toEqual([]);
-  await tab.close();
 });
 
 test('says how far it has looked, and stops', async () => {
-  const tab = await openTab(app, viewer);
+  const tab = await ofTest(openTab(app, viewer));
   // The next request is not answered before the user stops it.
   await tab.page.route(/cursor=/, () => {});
   await slowly(() => tab.page.goto('/events?q=needle', { waitUntil: 'commit' }));
@@ -79,23 +78,20 @@ test('says how far it has looked, and stops', async () => {
   expect(await tab.page.locator('#count-of').innerText()).toBe('1+ events');
   const link = await tab.page.getByRole('link', { name: 'Permanent link' }).getAttribute('href');
   expect(link).toMatch(/^\/events\?q=needle&to=.+Z$/);
-  await tab.close();
 });
 
 test('is continued by a link without JavaScript', async () => {
-  const tab = await openTab(app, viewer, { javaScriptEnabled: false });
+  const tab = await ofTest(openTab(app, viewer, { javaScriptEnabled: false }));
   await slowly(() => tab.page.goto('/events?q=needle', { waitUntil: 'commit' }));
   await tab.page.getByRole('link', { name: 'Search further back' }).click();
   await tab.page.waitForURL(/cursor=/);
   expect(await tab.page.locator('#event-rows tr').count()).toBe(1);
-  await tab.close();
 });
 
 test('for the newest events of a webhook has no limit', async () => {
-  const tab = await openTab(app, viewer);
+  const tab = await ofTest(openTab(app, viewer));
   await slowly(() => tab.page.goto(`/webhooks/${quietId}`, { waitUntil: 'commit' }), 500);
   const events = tab.page.getByRole('region', { name: 'Requests', exact: true });
   await until(async () => (await events.locator('tbody tr').count()) === 1);
   expect(tab.complaints).toEqual([]);
-  await tab.close();
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
-import { addPerson } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { addPerson, PASSWORD } from '../helpers/people.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(startPagesApp);
@@ -9,7 +9,7 @@ const operator = shared(() => addPerson(app, 'operator'));
 
 // The same journeys without scripts, with all their steps: test/pages/without-scripts/webhooks.test.ts.
 test('senders are searched while the name is typed, and the page of the new webhook is accessible', async () => {
-  const { page, complaints, close } = await openTab(app, operator);
+  const { page, complaints } = await ofTest(openTab(app, operator));
   await page.goto('/webhooks/new');
   expect(await accessibilityViolations(page)).toEqual([]);
   await page.getByLabel(/^Search \d+ senders/).fill('GitHub');
@@ -26,12 +26,11 @@ test('senders are searched while the name is typed, and the page of the new webh
   // The first command is open also on a page that htmx puts in the place of one with commands.
   expect(await page.locator('.sample').first().isVisible()).toBe(true);
   expect(complaints).toEqual([]);
-  await close();
 });
 
 test('a notice is shown once, and the focus moves to the field that is wrong', async () => {
   const made = await app.addWebhook({ name: 'to be deleted' });
-  const { page, complaints, close } = await openTab(app, operator);
+  const { page, complaints } = await ofTest(openTab(app, operator));
   await page.goto(`/webhooks/${made.id}/settings`);
   await page.getByText('Disable…').click();
   await page.getByRole('button', { name: 'Disable now' }).click();
@@ -47,5 +46,30 @@ test('a notice is shown once, and the focus moves to the field that is wrong', a
   await page.getByRole('button', { name: 'Delete webhook' }).click();
   await page.getByText('Deleted.').waitFor();
   expect(complaints.filter((complaint) => !/status of 422/.test(complaint))).toEqual([]);
-  await close();
+});
+
+const sql = (text: string) => app.sql(text);
+
+test('the set-up form is accessible, and refuses any token but the printed one', async () => {
+  await sql('delete from users');
+  const { page, complaints } = await ofTest(openTab(app, null, { width: 360 }));
+  await page.goto('/setup?token=guessed');
+  expect(await accessibilityViolations(page)).toEqual([]);
+  expect(complaints).toEqual([]);
+  await page.getByLabel('Email').fill('eve@example.org');
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Set up' }).click();
+  await page.getByText('This is not the setup URL of this database').waitFor();
+});
+
+test('before the set-up both pages explain where its address is', async () => {
+  await sql('delete from users');
+  const { page } = await ofTest(openTab(app, null));
+  await page.goto('/sign-in');
+  await page.getByText('Open the setup URL that Weir printed at startup').waitFor();
+  expect(await page.getByLabel('Email').count()).toBe(0);
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await page.goto('/setup');
+  await page.getByText('This URL has no token.').waitFor();
+  expect(await page.getByLabel('Email').count()).toBe(0);
 });

@@ -20,10 +20,10 @@ beforeAll(async () => {
 afterEach(async () => {
   await runner?.stop();
   runner = undefined;
-  for (const table of ['jobs', 'deliveries']) await app.database.query({ text: `delete from ${table}` });
+  for (const table of ['jobs', 'deliveries']) await app.sql(`delete from ${table}`);
 });
 
-const countOf = async (table: string) => (await app.database.query({ text: `select from ${table}` })).length;
+const countOf = async (table: string) => (await app.sql(`select from ${table}`)).length;
 
 /** Runs the command with an answer to its question. */
 function replay(stdin: string, ...args: string[]) {
@@ -33,7 +33,7 @@ function replay(stdin: string, ...args: string[]) {
 }
 
 test('weir event replay asks with the count, and replays when the answer is y', async () => {
-  await app.database.query({ text: 'delete from deliveries' });
+  await app.sql('delete from deliveries');
   runner = startRunner(app, FAST);
   const { code, out, err } = await replay('y\n', '--webhook', webhook.id);
   expect([code, err]).toEqual([
@@ -76,10 +76,7 @@ test('the command fails when the job is cancelled', async () => {
   const id = await until(async () => (await weirJson(app, 'job', 'list')).items[0]?.id as string | undefined);
   await run(app, 'job', 'cancel', id);
   expect(await running).toMatchObject({ code: 1, err: expect.stringContaining('was cancelled after 0 events') });
-  await app.database.query({
-    text: `update jobs set state = 'failed', reason = 'no agent' where id = $1`,
-    values: [id],
-  });
+  await app.sql(`update jobs set state = 'failed', reason = 'no agent' where id = $1`, id);
   expect((await run(app, 'job', 'list')).out).toMatch(/ REASON\n.* failed .* no agent\n$/);
   expect((await run(app, 'job', 'show', id)).out).toMatch(/^id +\S+\n(.*\n)*reason +no agent\n/);
   expect(await weirJson(app, 'job', 'show', id)).toMatchObject({ id, state: 'failed' });

@@ -57,16 +57,14 @@ describe('output as text', () => {
   });
 });
 
-describe('output as JSON', () => {
-  test.each<[string, () => string[]]>([
-    ['event', () => ['event', 'show', sent.eventId]],
-    ['rejection', () => ['rejection', 'show', sent.rejectionId]],
-  ])('--body of %s prints the bytes, and --json the document', async (_, args) => {
-    // The helper decodes bytes as UTF-8, which does not preserve a Latin-1 file.
-    expect((await weir(app, ...args(), '--body')).out).toBe(BODY.toString());
-    expect(await weirJson(app, ...args())).toMatchObject({ bytes: BODY.length });
-    expect((await weir(app, ...args(), '--json')).out).not.toMatch(OBEYED);
-  });
+test.each<[string, () => string[]]>([
+  ['event', () => ['event', 'show', sent.eventId]],
+  ['rejection', () => ['rejection', 'show', sent.rejectionId]],
+])('output as JSON --body of %s prints the bytes, and --json the document', async (_, args) => {
+  // The helper decodes bytes as UTF-8, which does not preserve a Latin-1 file.
+  expect((await weir(app, ...args(), '--body')).out).toBe(BODY.toString());
+  expect(await weirJson(app, ...args())).toMatchObject({ bytes: BODY.length });
+  expect((await weir(app, ...args(), '--json')).out).not.toMatch(OBEYED);
 });
 
 describe('text of a server begins no line of its own', () => {

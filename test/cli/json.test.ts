@@ -7,25 +7,32 @@ import { buildProgram } from '../../server/cli/command/program.ts';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
 import type { OperationName } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { weir } from '../helpers/command.ts';
 import { FAST, type Runner, startRunner } from '../helpers/jobs.ts';
 import { ApiDocument } from '../helpers/openapi.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
-import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
+import { addPerson } from '../helpers/people.ts';
+import { emptyDatabase } from '../helpers/postgres.ts';
 import { signatureOf, signedRequest } from '../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../helpers/settings.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON documents, looked into by tests
 type Document = any;
 
-let app: TestApp;
+const cell = shared(emptyDatabase);
+const app = shared(() =>
+  startAgentApp({
+    SECRETS_KEY: someKey,
+    DELIVERY_MAX_ATTEMPTS: 1,
+    // Nothing listens on port 9.
+    ALERT_URL: 'http://127.0.0.1:9/alerts',
+  }),
+);
+const administrator = shared(() => addPerson(app, 'administrator'));
+const webhook = shared(() => app.addWebhook());
 let api: ApiDocument;
-let administrator: TestPerson;
-let webhook: TestWebhook;
 let runner: Runner | undefined;
-let cell: FreshDatabase;
 /** Ids of what the commands of a row take. */
 const ids = { event: '', dead: ['', ''], rejection: '', similar: '' };
 /** The last document of each command. */
@@ -33,16 +40,7 @@ const said = new Map<string, Document>();
 const idOf = (command: string): string => said.get(command).id;
 
 beforeAll(async () => {
-  app = await startAgentApp({
-    SECRETS_KEY: someKey,
-    DELIVERY_MAX_ATTEMPTS: 1,
-    // Nothing listens on port 9.
-    ALERT_URL: 'http://127.0.0.1:9/alerts',
-  });
   api = new ApiDocument((await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as object);
-  administrator = await addPerson(app, 'administrator');
-  cell = await emptyDatabase();
-  webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   ids.event = await send(webhook);
   await send(webhook);
@@ -54,16 +52,12 @@ beforeAll(async () => {
   const other = await app.addWebhook({ secret: 'of the sender' });
   const headers = { 'x-signature': signatureOf('of the sender', 'b') };
   await fetch(other.url, { method: 'POST', body: 'b', headers });
-  const rejections = () => app.database.query<{ id: string }>({ text: 'select id from rejections order by id' });
+  const rejections = () => app.sql<{ id: string }>('select id from rejections order by id');
   await until(async () => (await rejections()).length === 2);
   [ids.rejection, ids.similar] = (await rejections()).map(({ id }) => id) as [string, string];
   await storeEvents(app.database, webhook.id, 3, Date.now() - 1_000);
 });
-afterAll(async () => {
-  await runner?.stop();
-  await app.stop();
-  await cell.drop();
-});
+afterAll(() => runner?.stop());
 
 /** Each command, the operation whose answer it prints, and its status. Null: the operation has no answer; the command prints the id. */
 const rows: [

@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
@@ -10,6 +9,7 @@ import { send } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { type CommandResult, runCommands, weir, weirWith } from '../helpers/command.ts';
 import { addPerson } from '../helpers/people.ts';
+import { listening } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 import { shared } from '../helpers/shared.ts';
 
@@ -129,19 +129,15 @@ test('the token goes to no target of a redirect', async () => {
   const target = createServer((request, response) => {
     seen.push(request.headers.authorization);
     response.end('{"items":[],"next_cursor":null}');
-  }).listen(0, '127.0.0.1');
-  await new Promise((resolve) => target.once('listening', resolve));
-  const { port } = target.address() as AddressInfo;
+  });
+  const port = await listening(target);
   const redirecting = createServer((_request, response) => {
     response.writeHead(307, { location: `http://127.0.0.1:${port}/api/v1/jobs` }).end();
-  }).listen(0, '127.0.0.1');
-  await new Promise((resolve) => redirecting.once('listening', resolve));
-  const url = `http://127.0.0.1:${(redirecting.address() as AddressInfo).port}`;
+  });
+  const url = `http://127.0.0.1:${await listening(redirecting)}`;
   const { code, out, err } = await remote(['job', 'list', '--url', url, '--token-file', 'token']);
   expect([code, out, seen]).toEqual([1, '', []]);
   expect(err).toContain('redirect');
-  target.close();
-  redirecting.close();
 });
 
 test.each([

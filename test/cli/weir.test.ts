@@ -11,6 +11,7 @@ import { startTestApp } from '../helpers/app.ts';
 import { runCommands } from '../helpers/command.ts';
 import { processesOf } from '../helpers/processes.ts';
 import { someKey } from '../helpers/settings.ts';
+import { ofTest } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
 
@@ -63,8 +64,7 @@ function bash(line: string, environment: Record<string, string>): Promise<{ code
 }
 
 test('an output that takes no more ends in one sentence, and in silence when its reader has left', async () => {
-  const app = await startTestApp();
-  onTestFinished(() => app.stop());
+  const app = await ofTest(startTestApp());
   const webhook = await app.addWebhook({ secret: null });
   await storeEvents(app.database, webhook.id, 3_000);
   const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: someKey };

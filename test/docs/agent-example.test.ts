@@ -3,11 +3,10 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
-import { freePort } from '../helpers/ports.ts';
+import { freePort, listening } from '../helpers/ports.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
@@ -62,10 +61,10 @@ function start(program: string, args: string[], credential: string): Started {
 }
 
 const states = (agentId: string) =>
-  app.database.query<{ state: string; reason: string | null }>({
-    text: 'select state, reason from deliveries where agent_id = $1',
-    values: [agentId],
-  });
+  app.sql<{ state: string; reason: string | null }>(
+    'select state, reason from deliveries where agent_id = $1',
+    agentId,
+  );
 const areDone = (agentId: string, count: number) =>
   until(async () => (await states(agentId)).filter(({ state }) => state === 'done').length === count);
 
@@ -213,10 +212,7 @@ describe('the client for Python', () => {
   });
 
   test('ends with an error at a URL where something else answers', async () => {
-    const other = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1');
-    onTestFinished(() => void other.close());
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const port = await listening(createServer((_, response) => response.end('<!doctype html>')));
     const { agent } = await subscribed();
     const { ended, errors } = run(agent.credential, { url: `http://127.0.0.1:${port}` });
     expect(await ended).toEqual([1, null]);

@@ -266,7 +266,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   ],
   'Secrets are encrypted with AES-256-GCM under `SECRETS_KEY`.': [
     ['store/secrets/seal.test.ts', 'is AES-256-GCM: version, nonce, tag and ciphertext'],
-    ['manage/api/webhooks/webhook-changes.test.ts', 'a stored secret that no key decrypts'],
+    ['manage/api/webhooks/activity.test.ts', 'a stored secret that no key decrypts'],
     ['manage/api/idempotency.test.ts', 'stores no secret in clear text'],
     ['store/secrets/rotate.long.test.ts', 'every table with a sealed column is listed'],
   ],

@@ -71,8 +71,6 @@ test('works as it is printed', async () => {
   process.kill(-consume.pid, 'SIGINT');
   await consume.ended;
   expect(consume.out()).not.toMatch(/error/i);
-  const [{ events } = { events: 0 }] = await weir.database.query<{ events: number }>({
-    text: 'select count(*)::int as events from events',
-  });
+  const [{ events } = { events: 0 }] = await weir.sql<{ events: number }>('select count(*)::int as events from events');
   expect(events).toBe(329 + 10);
 });

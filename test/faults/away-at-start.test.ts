@@ -1,14 +1,13 @@
 /** Weir is started while Postgres is away: it waits, refuses what it cannot store, and serves as soon as Postgres answers. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { chmod, rm } from 'node:fs/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Link } from '../helpers/link.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { builtScript } from '../helpers/script.ts';
+import { temporaryDirectory } from '../helpers/settings.ts';
 import { PATIENCE_MS, until } from '../helpers/wait.ts';
 import { made, newWebhook, untilSaved, webhooksOf } from '../helpers/webhooks.ts';
 import { kill, makeDataDir, readiness, spawnWeir } from '../helpers/weir.ts';
@@ -125,8 +124,7 @@ test('a database that then refuses the settings ends the start', slow, async () 
 });
 
 test('with a spool: events are verified by the webhooks as last read, spooled, and stored once', slow, async () => {
-  const spoolDir = await mkdtemp(join(tmpdir(), 'weir-spool-'));
-  onTestFinished(() => rm(spoolDir, { recursive: true, force: true }));
+  const spoolDir = temporaryDirectory();
   // The account of the serving processes must reach it.
   await chmod(spoolDir, 0o711);
   await door.open();
@@ -150,7 +148,7 @@ test('with a spool: events are verified by the webhooks as last read, spooled, a
   expect(weir.events('listening')).toEqual([]);
 
   await door.open();
-  const stored = () => fresh.database.query({ text: `select id from events where webhook_id = '${id}'` });
+  const stored = () => fresh.sql(`select id from events where webhook_id = '${id}'`);
   await until(async () => (await stored()).length > 0, eventually);
   expect(await stored()).toEqual([{ id: accepted.id }]);
   await until(async () => (await readiness(port))?.checks.database === 'ok', eventually);

@@ -25,6 +25,7 @@ import { deliverInOrder } from '../helpers/key-order.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
+import { ofTest } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 import { ask, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -264,8 +265,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
 
   test('Citus moves it five times under load: nothing that was answered 202 is lost', async () => {
     const agent = await agentOf('moved', webhook.id);
-    const sender = startSender({ ...webhook, port: weir.port, lanes: 16, perSecondMax: 500 });
-    onTestFinished(() => sender.stop());
+    const sender = await ofTest(startSender({ ...webhook, port: weir.port, lanes: 16, perSecondMax: 500 }));
     const claimed = new Set<string>();
     let isDone = false;
     const client = async () => {

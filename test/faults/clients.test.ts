@@ -1,10 +1,10 @@
 /** Slow and broken clients: they cost bounded memory for a bounded time, and other clients are served. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../helpers/requests.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { PATIENCE_MS, until } from '../helpers/wait.ts';
 
 const SLOW_SENDERS = 200;
@@ -31,7 +31,7 @@ async function expectServed(): Promise<void> {
 }
 
 const eventCount = async () => {
-  const rows = await app.database.query<{ count: string }>({ text: 'select count(*) from events' });
+  const rows = await app.sql<{ count: string }>('select count(*) from events');
   return Number(rows[0]!.count);
 };
 
@@ -58,9 +58,8 @@ test('the event of a client that disconnects before the response is stored or no
   const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n`;
   const request = `${head}X-Hub-Signature-256: ${signatureOf(webhook.secret!, body)}\r\n\r\n${body}`;
   for (let i = 0; i < 20; i++) {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     await client.send(request);
-    client.destroy();
   }
   await expectServed();
   await until(async () => (await openRequests()) === 0 && (await heldBytes()) === 0);
@@ -73,8 +72,7 @@ test('the event of a client that disconnects before the response is stored or no
 test('slow senders and partial heads do not block others, and are disconnected; a claim waits longer', {
   timeout: 2 * PATIENCE_MS,
 }, async () => {
-  const waiting = await startAgentApp();
-  onTestFinished(() => waiting.stop());
+  const waiting = await ofTest(startAgentApp());
   const claimed = await waiting.addWebhook();
   const agent = await addAgent(waiting, [claimed]);
   const claim = agent.claim({ wait_seconds: 30 });

@@ -9,10 +9,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentsOf, request, signIn, TestAgent } from '../helpers/agents.ts';
 import type { Overrides } from '../helpers/app.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 import { made } from '../helpers/webhooks.ts';
 import { readiness, startWeir, type Weir } from '../helpers/weir.ts';
@@ -22,7 +23,7 @@ const HOUR_S = 3_600;
 const NEAR_S = 600;
 
 let folder: string;
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 let weir: Weir;
 let url: string;
 let webhook: { path: string; secret: string };
@@ -33,7 +34,6 @@ beforeAll(async () => {
   // The processes run as another user.
   await chmod(folder, 0o755);
   await writeFile(join(folder, 'offset'), '+0');
-  fresh = await freshDatabase();
   const clock = {
     LD_PRELOAD: execFileSync('faketime', ['-f', '+0', 'sh', '-c', 'echo $LD_PRELOAD'], { encoding: 'utf8' }).trim(),
     FAKETIME_TIMESTAMP_FILE: join(folder, 'offset'),
@@ -50,7 +50,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await weir.stop();
-  await fresh.drop();
   await rm(folder, { recursive: true });
 });
 
@@ -60,7 +59,7 @@ async function aheadSeconds(): Promise<number> {
   expect(answer.status).toBe(202);
   const { id } = (await answer.json()) as { id: string };
   const text = 'select extract(epoch from received_at - now())::float8 as ahead from events where id = $1';
-  return (await fresh.database.query<{ ahead: number }>({ text, values: [id] }))[0]!.ahead;
+  return (await fresh.sql<{ ahead: number }>(text, id))[0]!.ahead;
 }
 
 /** Sets the clock of both processes. */
@@ -107,7 +106,7 @@ test.each([
   const status = async () => (await fetch(url + other.path, signedRequest({ secret: other.secret }))).status;
   expect(await status()).toBe(202);
   const id = other.path.slice('/in/'.length);
-  await fresh.database.query({ text: `update webhooks set enabled = false where id = $1`, values: [id] });
+  await fresh.sql(`update webhooks set enabled = false where id = $1`, id);
   await until(async () => (await status()) === 410);
   for (const event of ['request_failed', 'crash', 'process_exited']) expect(weir.events(event)).toEqual([]);
 });

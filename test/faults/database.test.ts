@@ -46,7 +46,7 @@ const chain = chainOf(
 const load = underLoad(chain);
 
 const postgres = async () => (await postgresPids(chain.weir.dataDir))!;
-const run = (text: string) => chain.weir.database.query<Record<string, string>>({ text });
+const run = (text: string) => chain.weir.sql<Record<string, string>>(text);
 const is503 = () =>
   until(async () => {
     const answer = await readiness(chain.weir.port);

@@ -1,9 +1,10 @@
 /** Clients that take all the connections, and a process without a file descriptor left: it continues to serve. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { RawClient } from '../helpers/requests.ts';
 import { type Sender, startSender } from '../helpers/sender.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
-import { kill, startWeir, type Weir } from '../helpers/weir.ts';
+import { kill, startWeir } from '../helpers/weir.ts';
 
 const OPEN_FILES = 400;
 /** The limit less the reserve of 128. */
@@ -17,21 +18,17 @@ process.on('SIGUSR2', () => {
   try { for (;;) taken.push(openSync('/dev/null')); } catch {}
 });`;
 
-let weir: Weir;
-let webhook: Awaited<ReturnType<Weir['addWebhook']>>;
-beforeAll(async () => {
-  weir = await startWeir(
+const weir = shared(() =>
+  startWeir(
     { WORKERS: 1, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(takeAll)}` },
     { within: ['sh', '-c', `ulimit -n ${OPEN_FILES}; exec "$@"`, 'sh'] },
-  );
-  webhook = await weir.addWebhook();
-});
-afterAll(() => weir.stop());
+  ),
+);
+const webhook = shared(() => weir.addWebhook());
 
 /** A sender with few connections, which are open when this resolves. 300 events take seconds: in each, the primary asks the process. */
 async function startLoad(): Promise<Sender> {
-  const sender = startSender({ port: weir.port, ...webhook, lanes: 4, perSecondMax: 100 });
-  onTestFinished(() => sender.stop());
+  const sender = await ofTest(startSender({ port: weir.port, ...webhook, lanes: 4, perSecondMax: 100 }));
   await sender.acceptMore(20);
   return sender;
 }

@@ -91,7 +91,7 @@ describe('two machines', () => {
 
   const newestMigration = async () => {
     const text = 'select name from schema_migrations order by version desc limit 1';
-    return (await database.database.query<{ name: string }>({ text }))[0]!.name;
+    return (await database.sql<{ name: string }>(text))[0]!.name;
   };
 
   async function add<Made>(...words: string[]): Promise<Made> {
@@ -143,11 +143,9 @@ describe('two machines', () => {
     await until(() => consumer.settled.size >= accepted.size);
     await consumer.stop();
     expect([...consumer.settled].sort()).toEqual([...accepted.keys()].sort());
-    const rows = await database.database.query<{ id: string; body: Buffer }>({ text: 'select id, body from events' });
+    const rows = await database.sql<{ id: string; body: Buffer }>('select id, body from events');
     expect(new Map(rows.map(({ id, body }) => [id, body.toString()]))).toEqual(accepted);
-    const states = await database.database.query({
-      text: 'select state, count(*)::int from deliveries group by state',
-    });
+    const states = await database.sql('select state, count(*)::int from deliveries group by state');
     expect(states).toEqual([{ state: 'done', count: accepted.size }]);
   });
 });

@@ -1,9 +1,9 @@
 /** A start that waits for another migration, for Redis or for its port: it says what it waits for, and ends at once when it is stopped. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
-import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase } from '../helpers/postgres.ts';
 import { childrenOf, look } from '../helpers/processes.ts';
@@ -17,17 +17,13 @@ const eventually = { timeoutMs: 2 * PATIENCE_MS };
 
 const fresh = ofEach(emptyDatabase);
 /** Holds the lock of migrations. */
-let other: Database;
+const other = ofEach(async () => openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'other' }));
 let weir: ReturnType<typeof spawnWeir>;
 let port: number;
 
-beforeEach(async () => {
-  other = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'other' });
-});
 afterEach(async () => {
   weir.child.kill('SIGTERM');
   await weir.ended;
-  await other.close();
 });
 
 async function start(settings: Record<string, string | number> = {}, at?: number): Promise<void> {

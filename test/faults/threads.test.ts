@@ -1,12 +1,12 @@
 /** Threads that hang, throw or exit: the requests of a batch are retried one by one; later requests find working threads. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Verifier } from '../../server/receive/ingest/verify.ts';
 import type { SignatureVerdict } from '../../server/receive/ingest/verify-thread.ts';
 import { signatureOf } from '../helpers/requests.ts';
+import { temporaryDirectory } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 
 const HANG = 'for (;;);';
@@ -41,15 +41,14 @@ async function startVerifier(fault: string, faults: number, threads: number): Pr
   verifier = new Verifier({ workerFile, threads, timeoutMs: timeoutOf(fault), observer });
 }
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-th-'));
+beforeEach(() => {
+  directory = temporaryDirectory();
   faultsLeft = join(directory, 'faults-left');
   failures = [];
 });
 afterEach(async () => {
   vi.restoreAllMocks();
   await verifier.close();
-  await rm(directory, { recursive: true });
 });
 
 function verify(text: string, { signed = text } = {}) {

@@ -43,5 +43,11 @@ export function holdTimers(ms: number): void {
   });
 }
 
+/** `vi.useFakeTimers` until the end of the test. */
+export function fakeTimers(given: Parameters<typeof vi.useFakeTimers>[0]): void {
+  vi.useFakeTimers(given);
+  onTestFinished(() => void vi.useRealTimers());
+}
+
 /** Longer than a test run. */
 const FAR_MS = 86_400_000;

@@ -1,5 +1,6 @@
 /** Transactions that stay open, so that others wait for their locks. */
 import { openDatabase } from '../../server/store/connect/pool.ts';
+import { gate } from './wait.ts';
 
 /** Ends it. */
 export type Release = () => Promise<void>;
@@ -7,10 +8,7 @@ export type Release = () => Promise<void>;
 /** Keeps a transaction open with its locks, until it is released or its server ends. */
 export async function hold(conninfo: string, text: string, applicationName = 'weir-test'): Promise<Release> {
   const database = openDatabase(conninfo, { connectionsMax: 1, applicationName, onError: () => {} });
-  let release: () => void = () => {};
-  const released = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { opened: released, open: release } = gate();
   let ended: Promise<unknown> = Promise.resolve();
   await new Promise<void>((held, failed) => {
     ended = database.transaction(async (query) => {

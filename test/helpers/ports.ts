@@ -1,2 +1,16 @@
 /** Ports for servers that a test starts. */
+import type { Server as HttpServer } from 'node:http';
+import type { AddressInfo, Server } from 'node:net';
+import { onTestFinished } from 'vitest';
+
 export { freePort } from '../../server/operate/load/environment.ts';
+
+/** Lets a server listen until the test ends; returns its port. */
+export async function listening(server: Server | HttpServer): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}

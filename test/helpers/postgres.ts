@@ -11,13 +11,19 @@ export interface FreshDatabase {
   conninfo: string;
   /** A pool for queries of the test. */
   database: DatabasePool;
-  /** A statement of the test. Without values it may be several. */
-  sql<Row extends object>(text: string, ...values: unknown[]): Promise<Row[]>;
+  sql: Sql;
   /** Simulates an outage: open connections are closed and new ones refused, until `restore`. Includes `database`. */
   cutOff(): Promise<void>;
   restore(): Promise<void>;
   /** Closes all connections. */
   drop(): Promise<void>;
+}
+
+/** Runs a statement of the test. Without values it may be several. */
+export type Sql = <Row extends object>(text: string, ...values: unknown[]) => Promise<Row[]>;
+
+export function sqlOf({ query }: Pick<Database, 'query'>): Sql {
+  return (text, ...values) => query({ text, ...(values.length > 0 && { values }) });
 }
 
 const TEMPLATE = 'weir_template';
@@ -58,7 +64,7 @@ async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<s
     name,
     conninfo,
     database,
-    sql: (text, ...values) => database.query({ text, ...(values.length > 0 && { values }) }),
+    sql: sqlOf(database),
     cutOff: () =>
       asAdmin(
         `alter database ${name} allow_connections false`,

@@ -14,26 +14,18 @@ export function retained() {
   const agentId = randomUUID();
   beforeEach(async () => {
     for (const days of [8, 1]) await createPartitions(fresh.database, daysAgo(days));
-    await fresh.database.query({
-      text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'agent', 'aaaaaaaaaaaa', sha256('x'))`,
-      values: [agentId],
-    });
+    await fresh.sql(
+      `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'agent', 'aaaaaaaaaaaa', sha256('x'))`,
+      agentId,
+    );
   });
   return {
     fresh,
     agentId,
     async addWebhook(retentionDays: number | null, subscribed = true): Promise<string> {
       const id = randomUUID();
-      const { query } = fresh.database;
-      await query({
-        text: `insert into webhooks (id, name, retention_days) values ($1, 'shop', $2)`,
-        values: [id, retentionDays],
-      });
-      if (subscribed)
-        await query({
-          text: 'insert into subscriptions (webhook_id, agent_id) values ($1, $2)',
-          values: [id, agentId],
-        });
+      await fresh.sql(`insert into webhooks (id, name, retention_days) values ($1, 'shop', $2)`, id, retentionDays);
+      if (subscribed) await fresh.sql('insert into subscriptions (webhook_id, agent_id) values ($1, $2)', id, agentId);
       return id;
     },
   };

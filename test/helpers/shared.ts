@@ -1,13 +1,15 @@
 /** What the tests of a file, or of a `describe`, share. */
-import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, onTestFinished } from 'vitest';
 
 interface Ends {
   stop?(): unknown;
   drop?(): unknown;
+  close?(): unknown;
+  destroy?(): unknown;
 }
 
 /**
- * Starts something before the first test, in the order of the calls, and ends it after the last one by its `stop` or `drop`.
+ * Starts something before the first test, in the order of the calls, and ends it after the last one by its `stop`, `drop`, `close` or `destroy`.
  * The members of what is returned exist in tests and hooks only.
  */
 export function shared<T extends object>(start: () => Promise<T>): T {
@@ -28,9 +30,20 @@ function between<T extends object>(start: () => Promise<T>, before: Hook, after:
     Object.setPrototypeOf(place, Object.getPrototypeOf(started));
     Object.assign(place, started);
   });
-  after(async () => {
-    await place.stop?.();
-    await place.drop?.();
-  });
+  after(() => end(place));
   return place;
+}
+
+/** What a test starts for itself; it ends after the test, and after what `ofEach` started. */
+export async function ofTest<T extends Ends>(starting: T | Promise<T>): Promise<T> {
+  const started = await starting;
+  onTestFinished(() => end(started));
+  return started;
+}
+
+async function end(started: Ends): Promise<void> {
+  await started.stop?.();
+  await started.drop?.();
+  await started.close?.();
+  await started.destroy?.();
 }

@@ -24,3 +24,12 @@ export async function until<T>(
     await delay(Math.min(Math.max(waitedMs * SHARE, LOOK_EVERY_MIN_MS), LOOK_EVERY_MAX_MS));
   }
 }
+
+/** A promise that `open` resolves. */
+export function gate(): { opened: Promise<void>; open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}

@@ -13,6 +13,7 @@ import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type Overrides, PATIENT, type TestApp } from './app.ts';
 import type { Machine } from './namespaces.ts';
 import { freePort } from './ports.ts';
+import { type Sql, sqlOf } from './postgres.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { PATIENCE_MS, until } from './wait.ts';
 import { made, newWebhook, webhooksOf } from './webhooks.ts';
@@ -106,6 +107,7 @@ export interface Weir extends WeirChild {
   dataDir: string;
   /** A pool for queries of the test. */
   database: DatabasePool;
+  sql: Sql;
   /** Creates a webhook that all processes know when this resolves; optionally with a rate limit. */
   addWebhook(rateLimitMax?: number, rest?: Partial<NewWebhook>): Promise<{ id: string; path: string; secret: string }>;
   signal(signal: NodeJS.Signals): void;
@@ -207,6 +209,7 @@ export async function startWeir(
     conninfo,
     dataDir,
     database,
+    sql: sqlOf(database),
     async addWebhook(rateLimitMax, rest) {
       const secret = 'a secret between friends';
       const { id } = made(await webhooks.add(newWebhook({ rate_limit_max: rateLimitMax ?? null, secret, ...rest })));
@@ -237,7 +240,7 @@ export async function startWeir(
 /** What the helpers of people and agents need of an app. */
 export function asApp({ database, conninfo, port }: Pick<Weir, 'database' | 'conninfo' | 'port'>): TestApp {
   const url = `http://127.0.0.1:${port}`;
-  return { database, conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+  return { database, sql: sqlOf(database), conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
 }
 
 /** A process that has exited since is ignored. */

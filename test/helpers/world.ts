@@ -71,18 +71,13 @@ export async function makeWorld(overrides: Overrides = {}): Promise<World> {
     account: async () => (await addPerson(app, 'viewer')).sessionId,
     jobs: async () => {
       // Their number is limited.
-      await app.database.query({
-        text: `update jobs set state = 'cancelled', finished_at = now() where finished_at is null`,
-      });
+      await app.sql(`update jobs set state = 'cancelled', finished_at = now() where finished_at is null`);
       return (await administrator.api('POST', '/api/v1/events/replay', {})).body.job_id;
     },
     deliveries: async () => {
       await send(webhook);
       const { id } = await agent.claimOne();
-      await app.database.query({
-        text: `update deliveries set state = 'dead', finished_at = now() where id = $1`,
-        values: [id],
-      });
+      await app.sql(`update deliveries set state = 'dead', finished_at = now() where id = $1`, id);
       return id;
     },
     // There is no such cell: it would need another server.

@@ -39,13 +39,14 @@ test('a refusal is a problem document with the same status', () => {
   expect(verdicts(refused('it', 403), answer(202, event))).toEqual([false, false]);
 });
 
-describe('a response that is not a JSON object fails the check without an exception', () => {
-  test.each([null, undefined, '', 'oops', '[]', 'null', '1'])('%j', (body) => {
+test.each([null, undefined, '', 'oops', '[]', 'null', '1'])(
+  'a response that is not a JSON object fails the check without an exception: %j',
+  (body) => {
     const given = { status: 0, body, headers: {} };
     expect(verdicts(accepted(10), given)).toEqual([false, false]);
     expect(verdicts(refused('it', 413), given)).toEqual([false, false]);
-  });
-});
+  },
+);
 
 describe('under overload', () => {
   const later = { 'Retry-After': '1' };

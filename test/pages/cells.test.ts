@@ -1,17 +1,13 @@
 /** What pages show of cells, and the form that moves a webhook. */
 import { beforeAll, expect, test } from 'vitest';
 import { send } from '../helpers/agents.ts';
-import type { TestWebhook } from '../helpers/app.ts';
 import { startCellApp } from '../helpers/cells.ts';
 import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const app = shared(() => startCellApp(1));
-let webhook: TestWebhook;
-beforeAll(async () => {
-  webhook = await app.webhookIn(0);
-  await send(webhook);
-});
+const webhook = shared(() => app.webhookIn(0));
+beforeAll(() => send(webhook));
 
 const page = async (path: string) =>
   (await fetch(app.url + path, { headers: { cookie: app.administrator.cookie } })).text();

@@ -7,7 +7,7 @@ import { Renderer } from '../../server/pages/serve/answers.ts';
 import { documents, headingsOf, root } from '../docs/documents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { addPerson } from '../helpers/people.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 
 const paths = Object.keys(documents).filter((path) => path.startsWith('views/docs/'));
 const names = paths.map((path) => path.slice('views/docs/'.length, -'.md'.length));
@@ -109,8 +109,7 @@ test('an unknown guide is 404', async () => {
 });
 
 test('requests count against the limit of anonymous clients', async () => {
-  const limited = await startTestApp({ RATE_LIMIT_ANONYMOUS_MAX: '2' });
-  onTestFinished(() => limited.stop());
+  const limited = await ofTest(startTestApp({ RATE_LIMIT_ANONYMOUS_MAX: '2' }));
   const statuses = [];
   for (let i = 0; i < 3; i++) statuses.push((await fetch(`${limited.url}/docs`)).status);
   expect(statuses).toEqual([200, 200, 429]);

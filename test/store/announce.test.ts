@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { APPLIED_CHANNEL, Changes, LISTENER_NAME } from '../../server/store/connect/listen.ts';
 import { type DatabasePool, LISTENING_MAX, openDatabase } from '../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../server/store/connect/unavailable.ts';
+import { fakeTimers } from '../helpers/clock.ts';
 import { emptyDatabase } from '../helpers/postgres.ts';
 import { type Relay, relayTo } from '../helpers/relay.ts';
 import { shared } from '../helpers/shared.ts';
-import { until } from '../helpers/wait.ts';
+import { gate, until } from '../helpers/wait.ts';
 
 const fresh = shared(emptyDatabase);
 let relay: Relay;
@@ -17,8 +18,7 @@ const open = (conninfo: string, applicationName = 'announce-test') =>
   openDatabase(conninfo, { connectionsMax: 1, applicationName, onError: () => {} });
 const nothing = async () => {};
 const controlTimers = () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  onTestFinished(() => void vi.useRealTimers());
+  fakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 };
 
 beforeEach(async () => {
@@ -69,10 +69,7 @@ describe('a change is not made, and the database is reported as unavailable,', (
 
   test('when too many others run for too long', async () => {
     let running = 0;
-    let end: () => void = () => {};
-    const ended = new Promise<void>((resolve) => {
-      end = resolve;
-    });
+    const { opened: ended, open: end } = gate();
     const others = Array.from({ length: LISTENING_MAX }, () =>
       changes.announced('webhook:x', () => {
         running++;

@@ -19,18 +19,17 @@ test.each([
   ['what looks like another form', Buffer.from('bAAAA'), 'bAAAA'],
   ['more than a line of base64', Buffer.alloc(1_000, '\0é'), null],
 ])('returns %s unchanged', async (_, bytes, text) => {
-  const [row] = await fresh.database.query<{ value: ByteText }>({
-    text: `select ${asText('given')} as value from (select $1::bytea as given) t`,
-    values: [bytes],
-  });
+  const [row] = await fresh.sql<{ value: ByteText }>(
+    `select ${asText('given')} as value from (select $1::bytea as given) t`,
+    bytes,
+  );
   expect(bytesOf(row!.value)).toEqual(bytes);
   expect(utf8Of(row!.value)).toBe(text);
 });
 
 test('returns no bytes as null', async () => {
-  const [row] = await fresh.database.query<{ value: ByteText | null }>({
-    text: `select ${asText('given')} as value from (select null::bytea as given) t`,
-    values: [],
-  });
+  const [row] = await fresh.sql<{ value: ByteText | null }>(
+    `select ${asText('given')} as value from (select null::bytea as given) t`,
+  );
   expect(row!.value).toBeNull();
 });

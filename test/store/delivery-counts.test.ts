@@ -16,15 +16,17 @@ import { shared } from '../helpers/shared.ts';
 const fresh = shared(freshDatabase);
 /** Fewer waiting deliveries than outside of tests: their insertion takes the time. */
 const limits = { waiting: COUNTED_MAX, dead: COUNTED_MAX };
-beforeEach(() => fresh.database.query({ text: 'truncate deliveries' }));
+beforeEach(() => fresh.sql('truncate deliveries'));
 
 async function insert(state: string, count: number, id = randomUUID()): Promise<void> {
-  await fresh.database.query({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
+  await fresh.sql(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
            select gen_random_uuid(), $1, $1, gen_random_uuid(), now(), 1, $2, case when $2 in ('done', 'dead') then now() end
            from generate_series(1, $3::int)`,
-    values: [id, state, count],
-  });
+    id,
+    state,
+    count,
+  );
 }
 
 test('the count of deliveries is by state, without done deliveries', async () => {
@@ -77,8 +79,8 @@ test.each([
 test('beyond the limit, the oldest of more than 200 agents has the age of its oldest delivery', async () => {
   // Last by id and by place, so that counting ends before its delivery.
   const oldest = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
-  await fresh.database.query({
-    text: `
+  await fresh.sql(
+    `
       with agent as (
         insert into agents (id, name, lookup_id, secret_hash, created_at)
         select case when n = 0 then $1::uuid else gen_random_uuid() end, 'agent ' || n, lpad(n::text, 12, '0'), sha256(''),
@@ -94,8 +96,8 @@ test('beyond the limit, the oldest of more than 200 agents has the age of its ol
       from (
         select id, n from agent, generate_series(1, 51) n where id <> $1 union all select $1, 52
       ) d order by n`,
-    values: [oldest],
-  });
+    oldest,
+  );
   const { agents, exact } = await readDeliveryDepths(fresh.database, limits);
   expect([agents.length, exact]).toEqual([201, false]);
   const { waitingSinceMs } = agents.find(({ agentId }) => agentId === oldest)!;

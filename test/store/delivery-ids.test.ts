@@ -15,10 +15,10 @@ const eventId = (ms: number) =>
 
 test('ids of the deliveries of one event are distinct UUIDv7s of its millisecond, with its 12 bits after the version', async () => {
   const ms = Date.now();
-  const rows = await fresh.database.query<{ id: string }>({
-    text: 'select delivery_id($1) as id from generate_series(1, 20000)',
-    values: [eventId(ms)],
-  });
+  const rows = await fresh.sql<{ id: string }>(
+    'select delivery_id($1) as id from generate_series(1, 20000)',
+    eventId(ms),
+  );
   const ids = rows.map(({ id }) => id);
   expect(new Set(ids).size).toBe(20_000);
   expect(new Set(ids.map(uuidv7Milliseconds))).toEqual(new Set([ms]));
@@ -28,11 +28,13 @@ test('ids of the deliveries of one event are distinct UUIDv7s of its millisecond
 test('a list pages through the deliveries of one millisecond once each, by falling id', async () => {
   const ms = Date.now();
   const agentId = 'aaaaaaaa-0000-4000-8000-000000000001';
-  await fresh.database.query({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+  await fresh.sql(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
            select delivery_id($1), $2::uuid, $2::uuid, $1, to_timestamp($3::bigint / 1000.0), 1 from generate_series(1, 25)`,
-    values: [eventId(ms), agentId, ms],
-  });
+    eventId(ms),
+    agentId,
+    ms,
+  );
   const seen: string[] = [];
   for (let before: string | null = null; ; before = seen.at(-1)!) {
     const { rows } = await listDeliveries(fresh.database, { agentId }, before, 10);

@@ -9,9 +9,9 @@ const fresh = ofEach(freshDatabase);
 
 /** The state of the trigger: null, or `O` (enabled) or `D` (disabled). */
 async function stateOfTrigger(): Promise<string | null> {
-  const rows = await fresh.database.query<{ state: string }>({
-    text: `select tgenabled as state from pg_trigger where tgname = 'events_fan_out' and tgrelid = 'events'::regclass`,
-  });
+  const rows = await fresh.sql<{ state: string }>(
+    `select tgenabled as state from pg_trigger where tgname = 'events_fan_out' and tgrelid = 'events'::regclass`,
+  );
   return rows[0]?.state ?? null;
 }
 
@@ -30,11 +30,12 @@ async function subscribe(query: Query): Promise<string> {
 /** Stores one event of the webhook. Resolves with its number of deliveries. */
 async function deliveriesOfAnEvent(webhookId: string): Promise<number> {
   const id = randomUUID();
-  await fresh.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes) values ($1, $2, now(), '127.0.0.1', '', '', 0)`,
-    values: [id, webhookId],
-  });
-  const rows = await fresh.database.query({ text: 'select from deliveries where event_id = $1', values: [id] });
+  await fresh.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes) values ($1, $2, now(), '127.0.0.1', '', '', 0)`,
+    id,
+    webhookId,
+  );
+  const rows = await fresh.sql('select from deliveries where event_id = $1', id);
   return rows.length;
 }
 

@@ -1,6 +1,6 @@
 /** Which schemas a release serves, and how a migration ends early. */
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { openDatabase } from '../../server/store/connect/pool.ts';
 import { appliedVersions, compatibleFrom, migrate, migrationFiles } from '../../server/store/migrate.ts';
@@ -8,6 +8,7 @@ import { createPartitions } from '../../server/store/retention/partitions.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { nextMigration, nextMigrations, recordEarlierVersions } from '../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { ofEach, ofTest } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const own = migrationFiles().at(-1)!.version;
@@ -28,16 +29,14 @@ async function serveOn(fresh: FreshDatabase, change = async () => {}): Promise<v
 }
 
 describe('a schema of a newer release', () => {
-  let fresh: FreshDatabase;
-  beforeEach(async () => {
-    fresh = await freshDatabase();
-  });
-  afterEach(() => fresh.drop());
+  const fresh = ofEach(freshDatabase);
   const apply = (version: number, from: number | null) =>
-    fresh.database.query({
-      text: 'insert into schema_migrations (version, name, compatible_from) values ($1, $2, $3)',
-      values: [version, `${version}_later.sql`, from],
-    });
+    fresh.sql(
+      'insert into schema_migrations (version, name, compatible_from) values ($1, $2, $3)',
+      version,
+      `${version}_later.sql`,
+      from,
+    );
 
   test('that is compatible with this one is served', async () => {
     await apply(own + 1, own - 1);
@@ -59,12 +58,8 @@ describe('a schema of a newer release', () => {
 });
 
 describe('a schema of an earlier commit', () => {
-  let fresh: FreshDatabase;
-  beforeEach(async () => {
-    fresh = await freshDatabase();
-    await recordEarlierVersions(fresh.database);
-  });
-  afterEach(() => fresh.drop());
+  const fresh = ofEach(freshDatabase);
+  beforeEach(() => recordEarlierVersions(fresh.database));
 
   test('is adopted when it has the migrations that are in the first file', async () => {
     expect(await migrate(fresh.database)).toEqual([]);
@@ -81,7 +76,7 @@ describe('a schema of an earlier commit', () => {
       58,
     ],
   ])('is refused with the commit to go through when it %s', async (_, text, version) => {
-    await fresh.database.query({ text });
+    await fresh.sql(text);
     await expect(migrate(fresh.database)).rejects.toThrow(
       `the database is at schema version ${version}, of a commit that this release does not upgrade; first run npx --no weir migrate of commit 5b26549c`,
     );
@@ -100,12 +95,8 @@ test('every migration states from which version on releases can serve its schema
 });
 
 test('a migration that waits for another is cancelled when Weir ends, and applies nothing', async () => {
-  const fresh = await emptyDatabase();
-  const database = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'test' });
-  onTestFinished(async () => {
-    await database.close();
-    await fresh.drop();
-  });
+  const fresh = await ofTest(emptyDatabase());
+  const database = await ofTest(openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'test' }));
   const stopping = new AbortController();
   let outcome: Promise<unknown> | undefined;
   await fresh.database.transaction(async (query) => {
@@ -120,13 +111,9 @@ test('a migration that waits for another is cancelled when Weir ends, and applie
 });
 
 test('a migration that waits for a backup lets others pass, names the backup, and is applied after it', async () => {
-  const fresh = await freshDatabase();
-  const database = openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' });
-  const backup = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'a backup' });
-  onTestFinished(async () => {
-    await Promise.all([database.close(), backup.close()]);
-    await fresh.drop();
-  });
+  const fresh = await ofTest(freshDatabase());
+  const database = await ofTest(openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' }));
+  const backup = await ofTest(openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'a backup' }));
   const files = await nextMigrations();
   const blocked: string[] = [];
   let outcome: Promise<string[]> | undefined;
@@ -149,12 +136,8 @@ test('a migration that waits for a backup lets others pass, names the backup, an
 });
 
 test('the index of dead letters is built for each day once, and not before a backup has ended', async () => {
-  const fresh = await emptyDatabase();
-  const database = openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' });
-  onTestFinished(async () => {
-    await database.close();
-    await fresh.drop();
-  });
+  const fresh = await ofTest(emptyDatabase());
+  const database = await ofTest(openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' }));
   const [first, ...later] = migrationFiles();
   await migrate(database, { files: [first!] });
   await createPartitions(database, Date.now());

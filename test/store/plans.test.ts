@@ -53,7 +53,7 @@ test.each([
     const days = { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() };
     const order = orderOf(randomUUID(), { max: 500, onlyWebhookId, hasManyWebhooks, days });
     // After a vacuum, Postgres knows that the table is empty.
-    await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
+    await fresh.sql('vacuum analyze deliveries_live');
     const { plans, database } = explaining('', 'keyed');
     await claimDeliveries(database, order, { acks });
     const [plan] = plans;
@@ -122,14 +122,15 @@ test('what waits for an agent of many webhooks, and what it has under lease, is 
 
 test('the newest deliveries of an agent are found behind a flood of newer ones of others', async () => {
   const agentId = randomUUID();
-  await fresh.database.query({
-    text: `
+  await fresh.sql(
+    `
       insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at, state)
       select gen_random_uuid(), $1::uuid, case when n <= 1000 then $1::uuid else $2::uuid end, gen_random_uuid(), at, 1, at, 'pending'
       from generate_series(1, 9000) n, lateral (select now() - interval '1 day' + n * interval '1 second' as at) t`,
-    values: [agentId, randomUUID()],
-  });
-  await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
+    agentId,
+    randomUUID(),
+  );
+  await fresh.sql('vacuum analyze deliveries_live');
   const { plans, database } = explaining('(analyze)');
   await listDeliveries(database, { agentId }, null, 51);
   // Whether there are few of them, and the page.
@@ -164,13 +165,11 @@ test('the deliveries of one webhook are found in the primary key, from the newes
 });
 
 test('the slowest webhooks are looked up from the longest time on, until there are enough', async () => {
-  await fresh.database.query({
-    text: `
+  await fresh.sql(`
       with added as (insert into webhooks (id, name) select gen_random_uuid(), 'w' || n from generate_series(1, 1000) n returning id)
       insert into latency (subject_id, step, at, stage, bucket, count)
-      select id, 3600, date_trunc('hour', now()), 0, 40, 1 from added`,
-  });
-  for (const table of ['webhooks', 'latency']) await fresh.database.query({ text: `vacuum analyze ${table}` });
+      select id, 3600, date_trunc('hour', now()), 0, 40, 1 from added`);
+  for (const table of ['webhooks', 'latency']) await fresh.sql(`vacuum analyze ${table}`);
   const { plans, database } = explaining('(analyze)');
   await readLatency(database, 1, Date.now());
   // Each hour gives its 375 longest times, of which 300 are compared.
@@ -207,13 +206,11 @@ test.each<[string, RegExp, Read]>([
     (database) => listTokens(database, everyToken, { agentId: null, before: null }, 50),
   ],
 ])('%s are read by an index', async (...[, index, read]) => {
-  await fresh.database.query({
-    text: `
+  await fresh.sql(`
       insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
       select gen_random_uuid(), id, id, id, now(), 1, 'dead', now() - n * interval '1 hour'
-      from generate_series(1, 2000) n, lateral (select gen_random_uuid() as id where n > 0) g`,
-  });
-  await fresh.database.query({ text: 'vacuum analyze deliveries' });
+      from generate_series(1, 2000) n, lateral (select gen_random_uuid() as id where n > 0) g`);
+  await fresh.sql('vacuum analyze deliveries');
   const { plans, database } = explaining('', 'keyed');
   await read(database);
   expect(plans[0]).toMatch(index);

@@ -1,14 +1,13 @@
 /** The objects of the schema. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { migrate } from '../../server/store/migrate.ts';
 import { emptyDatabase } from '../helpers/postgres.ts';
+import { ofTest } from '../helpers/shared.ts';
 
 test('every table, column, index, function, trigger and domain has a comment', async () => {
-  const fresh = await emptyDatabase();
-  onTestFinished(() => fresh.drop());
+  const fresh = await ofTest(emptyDatabase());
   await migrate(fresh.database);
-  const rows = await fresh.database.query<{ object: string }>({
-    text: `
+  const rows = await fresh.sql<{ object: string }>(`
       with ours as (select oid, relname from pg_class where relnamespace = 'public'::regnamespace),
       objects as (
         select 'pg_class'::regclass as class, oid, 0 as part, relname::text as object from ours
@@ -25,7 +24,6 @@ test('every table, column, index, function, trigger and domain has a comment', a
         select 'pg_type'::regclass, oid, 0, typname from pg_type where typnamespace = 'public'::regnamespace and typtype in ('d', 'e')
       )
       select object from objects
-      where not exists (select from pg_description d where d.classoid = class and d.objoid = oid and d.objsubid = part)`,
-  });
+      where not exists (select from pg_description d where d.classoid = class and d.objoid = oid and d.objsubid = part)`);
   expect(rows.map(({ object }) => object)).toEqual([]);
 });

@@ -1,9 +1,8 @@
 /** Databases that Weir cannot use, and ways to one. */
 
 import { spawn } from 'node:child_process';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../server/base/telemetry/log.ts';
@@ -16,7 +15,8 @@ import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { relayTo } from '../helpers/relay.ts';
 import { signedRequest } from '../helpers/requests.ts';
-import { settingsOf, someKey } from '../helpers/settings.ts';
+import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts';
+import { ofTest } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 /** Who looks at a database before it is used. Each resolves with what was found, or null. */
@@ -65,9 +65,9 @@ const everyone = Object.keys(lookers);
 async function encoded(encoding: string): Promise<FreshDatabase> {
   const fresh = await emptyDatabase();
   const name = `${fresh.name}_${encoding.toLowerCase()}`;
-  await fresh.database.query({ text: `create database ${name} encoding '${encoding}' template template0 locale 'C'` });
+  await fresh.sql(`create database ${name} encoding '${encoding}' template template0 locale 'C'`);
   onTestFinished(async () => {
-    await fresh.database.query({ text: `drop database ${name} with (force)` });
+    await fresh.sql(`drop database ${name} with (force)`);
     await fresh.drop();
   });
   return { ...fresh, name, conninfo: fresh.conninfo.replace(fresh.name, name) };
@@ -98,26 +98,23 @@ describe.each(['UTF8', 'SQL_ASCII'])('a database in %s is taken', (encoding) => 
 
 describe.each(['transaction', 'statement'])('a PgBouncer that pools each %s is refused', (mode) => {
   test.each(everyone)('by %s', async (who) => {
-    const fresh = await emptyDatabase();
-    onTestFinished(fresh.drop);
+    const fresh = await ofTest(emptyDatabase());
     const conninfo = await startPgBouncer(fresh, { pool_mode: mode });
     expect(await lookers[who]!(conninfo)).toMatch(/a pooler lets several connections share.*pool_mode = session/);
   });
 });
 
 test('a Weir behind a PgBouncer that pools sessions stores events and announces changes', async () => {
-  const fresh = await freshDatabase();
-  onTestFinished(fresh.drop);
+  const fresh = await ofTest(freshDatabase());
   const conninfo = await startPgBouncer(fresh, { pool_mode: 'session' });
   expect(await lookers.start!(conninfo)).toBe(null);
-  const app = await startTestApp({ SECRETS_KEY: someKey }, { ...fresh, conninfo });
-  onTestFinished(() => app.stop());
+  const app = await ofTest(startTestApp({ SECRETS_KEY: someKey }, { ...fresh, conninfo }));
   const webhook = await app.addWebhook();
   const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
   expect(response.status).toBe(202);
-  const sessions = await fresh.database.query<{ application_name: string }>({
-    text: `select distinct application_name from pg_stat_activity where datname = '${fresh.name}' and application_name like 'weir%'`,
-  });
+  const sessions = await fresh.sql<{ application_name: string }>(
+    `select distinct application_name from pg_stat_activity where datname = '${fresh.name}' and application_name like 'weir%'`,
+  );
   expect(sessions.map(({ application_name: name }) => name)).toEqual(
     expect.arrayContaining(['weir', 'weir-copy', 'weir-listener']),
   );
@@ -131,7 +128,7 @@ async function startPgBouncer(
   // Another account than that of Postgres, whose socket is its own.
   const relay = await relayTo(database);
   const { port: serverPort, username } = new URL(relay.url);
-  const directory = await mkdtemp(join(tmpdir(), 'weir-pgb-'));
+  const directory = temporaryDirectory();
   await chmod(directory, 0o755);
   const port = await freePort();
   const file = join(directory, 'pgbouncer.ini');
@@ -155,7 +152,6 @@ async function startPgBouncer(
     child.kill('SIGKILL');
     await ended;
     relay.close();
-    await rm(directory, { recursive: true });
   });
   await until(async () => {
     if (child.exitCode !== null) throw new Error(said);

@@ -14,16 +14,15 @@ const KEEP_DAYS = 2;
 const { fresh, agentId, addWebhook } = retained();
 
 const settle = (ids: readonly string[]) =>
-  fresh.database.query({
-    text: `update deliveries set state = 'done', finished_at = now() where event_id = any ($1::uuid[])`,
-    values: [`{${ids.join(',')}}`],
-  });
+  fresh.sql(
+    `update deliveries set state = 'done', finished_at = now() where event_id = any ($1::uuid[])`,
+    `{${ids.join(',')}}`,
+  );
 const drop = (atMs = nowMs) =>
   dropOldPartitions(fresh.database, RETENTION_DAYS, atMs, { keepUndeliveredDays: KEEP_DAYS });
 const remove = (atMs = nowMs, keepDays = KEEP_DAYS) =>
   removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, { keepUndeliveredDays: keepDays });
-const left = async () =>
-  (await fresh.database.query<{ id: string }>({ text: 'select id from events order by 1' })).map(({ id }) => id);
+const left = async () => (await fresh.sql<{ id: string }>('select id from events order by 1')).map(({ id }) => id);
 
 test('a day with undelivered events is kept whole, other days are dropped', async () => {
   const webhook = await addWebhook(null);
@@ -89,7 +88,7 @@ test('a delivery replayed while its day is dropped goes with the event', async (
     },
   });
   expect(replays).toBe(0);
-  expect(await fresh.database.query({ text: 'select from deliveries' })).toEqual([]);
+  expect(await fresh.sql('select from deliveries')).toEqual([]);
 });
 
 test('with retention_days of a webhook, only its undelivered events are kept', async () => {
@@ -110,10 +109,8 @@ test('a webhook keeps an event that one of two agents has not settled', async ()
   const webhook = await addWebhook(2);
   const [id] = await storeEvents(fresh.database, webhook, 1, daysAgo(3));
   await settle([id!]);
-  await fresh.database.query({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
-           select gen_random_uuid(), webhook_id, gen_random_uuid(), event_id, received_at, bytes from deliveries`,
-  });
+  await fresh.sql(`insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+           select gen_random_uuid(), webhook_id, gen_random_uuid(), event_id, received_at, bytes from deliveries`);
   expect(await remove()).toEqual({ events: 0, deliveries: 1, unhandled: 0 });
   expect(await left()).toEqual([id]);
 });
@@ -148,9 +145,10 @@ test('events behind the mark, which a late spool moved back, are removed', async
   await remove(nowMs, 0);
   await storeEvents(fresh.database, webhook, 2, daysAgo(3));
   expect((await remove(nowMs, 0)).events).toBe(0);
-  await fresh.database.query({
-    text: 'update webhooks set events_removed_before = $2 where id = $1',
-    values: [webhook, new Date(daysAgo(3)).toISOString()],
-  });
+  await fresh.sql(
+    'update webhooks set events_removed_before = $2 where id = $1',
+    webhook,
+    new Date(daysAgo(3)).toISOString(),
+  );
   expect((await remove(nowMs, 0)).events).toBe(2);
 });

@@ -14,13 +14,13 @@ import {
 } from '../../server/store/queries/webhooks/usage.ts';
 import { deleteWebhook, readWebhookIds } from '../../server/store/queries/webhooks/webhooks.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
-import { shared } from '../helpers/shared.ts';
+import { ofTest, shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const nowMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 const fresh = shared(freshDatabase);
 
-const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
+const run = (text: string, values: unknown[] = []) => fresh.sql(text, ...values);
 const iso = (ms: number) => new Date(ms).toISOString();
 async function addWebhook(more = ''): Promise<string> {
   const id = randomUUID();
@@ -141,7 +141,7 @@ test('the removed hours of all webhooks are subtracted, in parts, and no other h
 });
 
 test('counts without a minute are in the quarter, the hour and the minute of all webhooks, and refusals are judged with them', async () => {
-  const { database, drop } = await freshDatabase();
+  const { database } = await ofTest(freshDatabase());
   const [accepting, failing] = [randomUUID(), randomUUID()];
   await database.query({
     text: `insert into webhooks (id, name) values ($1, 'a'), ($2, 'b')`,
@@ -161,11 +161,10 @@ test('counts without a minute are in the quarter, the hour and the minute of all
     { webhook_id: failing, accepted: 0, rejected: 2, verified_at: null },
     { webhook_id: accepting, accepted: 9, rejected: 1, verified_at: iso(nowMs) },
   ]);
-  await drop();
 });
 
 test('the ids for the read-ahead begin with the newest events', async () => {
-  const { database, drop } = await freshDatabase();
+  const { database } = await ofTest(freshDatabase());
   const ids = Array.from({ length: 4 }, () => randomUUID());
   await database.query({
     text: `insert into webhooks (id, name, created_at, last_event_at, deleted_at)
@@ -177,7 +176,6 @@ test('the ids for the read-ahead begin with the newest events', async () => {
   expect(await readWebhookIds(database, 2)).toBe([ids[2], ids[1]].join(','));
   await addHistory(database, [{ webhookId: ids[0]!, minuteMs: Date.now(), accepted: 1, lastEventMs: Date.now() }]);
   expect(await readWebhookIds(database, 2)).toBe([ids[0], ids[2]].join(','));
-  await drop();
 });
 
 test('the busiest webhooks of 24 hours come first', async () => {

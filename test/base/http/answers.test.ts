@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { problems } from '../../../server/model/errors.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { RawClient, rawRequest } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(startTestApp);
 
@@ -26,12 +26,11 @@ describe('the response to HEAD', () => {
   });
 
   test('keeps the connection usable for the next request', async () => {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     await client.send('HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     expect((await client.answer({ toHead: true }))!.status).toBe(200);
     await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     expect((await client.answer())!.body.toString()).toBe('{"status":"ok"}');
-    client.destroy();
   });
 });
 
@@ -40,40 +39,36 @@ test.each([
   ['304', 'GET /api/v1/openapi.json', (etag: string) => `If-None-Match: ${etag}\r\n`],
 ])('a response %s has no length and keeps the connection usable', async (status, line, fields) => {
   const { headers } = await fetch(`${app.url}/api/v1/openapi.json`);
-  const client = await RawClient.connect(app.port);
+  const client = await ofTest(RawClient.connect(app.port));
   await client.send(`${line} HTTP/1.1\r\nHost: x\r\n${fields(headers.get('etag')!)}\r\n`);
   const answer = await client.answer();
   expect([answer!.status, answer!.headers['content-length']]).toEqual([Number(status), undefined]);
   await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
   expect((await client.answer())!.body.toString()).toBe('{"status":"ok"}');
-  client.destroy();
 });
 
 test('a body just over the cap is answered before it arrives, and its connection stays usable', async () => {
-  const client = await RawClient.connect(app.port);
+  const client = await ofTest(RawClient.connect(app.port));
   const { path } = await app.addWebhook();
   await client.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n`);
   expect((await client.answer())!.status).toBe(413);
   await client.send(Buffer.alloc(1_048_577, 'x'));
   await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
   expect((await client.answer())!.body.toString()).toBe('{"status":"ok"}');
-  client.destroy();
 });
 
-describe('another method of a known path', () => {
-  test.each([
-    ['POST', '/healthz', 'GET, HEAD'],
-    ['DELETE', '/readyz', 'GET, HEAD'],
-    ['GET', '/in/2f1c0d7e-0000-4000-8000-000000000000', 'POST, HEAD'],
-    ['PUT', '/in/nonsense', 'POST, HEAD'],
-    ['OPTIONS', '/in/nonsense', 'POST, HEAD'],
-    ['GET', '/in/nonsense/batch', 'POST'],
-  ])('%s %s is answered 405 with Allow', async (method, path, allow) => {
-    const response = await fetch(app.url + path, { method });
-    expect(response.status).toBe(405);
-    expect(response.headers.get('allow')).toBe(allow);
-    expect(await response.json()).toMatchObject({ code: 'method_not_allowed', status: 405 });
-  });
+test.each([
+  ['POST', '/healthz', 'GET, HEAD'],
+  ['DELETE', '/readyz', 'GET, HEAD'],
+  ['GET', '/in/2f1c0d7e-0000-4000-8000-000000000000', 'POST, HEAD'],
+  ['PUT', '/in/nonsense', 'POST, HEAD'],
+  ['OPTIONS', '/in/nonsense', 'POST, HEAD'],
+  ['GET', '/in/nonsense/batch', 'POST'],
+])('another method of a known path: %s %s is answered 405 with Allow', async (method, path, allow) => {
+  const response = await fetch(app.url + path, { method });
+  expect(response.status).toBe(405);
+  expect(response.headers.get('allow')).toBe(allow);
+  expect(await response.json()).toMatchObject({ code: 'method_not_allowed', status: 405 });
 });
 
 describe('the response to an error', () => {
@@ -135,34 +130,31 @@ describe('request headers', () => {
   });
 
   test('at the limit are accepted when TCP cuts them', async () => {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     const request = padded(16_384 - others);
     await client.send(request.slice(0, 9_000));
     await delay(100);
     await client.send(request.slice(9_000));
     expect((await client.answer())!.status).toBe(200);
-    client.destroy();
   });
 
   test('one byte over the limit are answered 431, and the next request on the connection is served', async () => {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     await client.send(padded(16_384 - others + 1));
     const answer = await client.answer();
     expect([answer!.status, JSON.parse(answer!.body.toString()).code]).toEqual([431, 'headers_too_large']);
     await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     expect((await client.answer())!.status).toBe(200);
-    client.destroy();
   });
 
   test('over the limit with a body are refused without confusion', async () => {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     await client.send(
       `POST /in/x HTTP/1.1\r\nHost: x\r\nX-Pad: ${'p'.repeat(20_000)}\r\nContent-Length: 5\r\n\r\nhello`,
     );
     expect((await client.answer())!.status).toBe(431);
     await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     expect((await client.answer())!.status).toBe(200);
-    client.destroy();
   });
 
   test('without end are refused by the parser', async () => {

@@ -1,18 +1,17 @@
 /** The client package: handed out by the server, installed by npm, run by npx. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { release } from '../../../server/base/files/build.ts';
 import { ClientPackage } from '../../../server/base/http/client-package.ts';
 import { Agent } from '../../../server/deliver/client/index.ts';
 import { addAgent, send, startAgentApp, subscribed } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { listening } from '../../helpers/ports.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
 
@@ -60,9 +59,7 @@ test('an agent with the client of another release is logged, and reports an unkn
 
   const file = 'client-9.1.0-5f1c0e9a7b3d.tgz';
   const server = createServer((_request, response) => response.writeHead(404, { 'weir-client': `/${file}` }).end('{}'));
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://127.0.0.1:${await listening(server)}`;
   const fix = `install the client of the server with npm install ${url}/${file}.`;
   await expect(new Agent({ url, credential }).run(() => {}, { max: 1 })).rejects.toThrow(fix);
 });

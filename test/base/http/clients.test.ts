@@ -11,10 +11,10 @@ let app: TestApp;
 let webhook: TestWebhook;
 
 const storedFrom = async () => {
-  const [row] = await app.database.query<{ ip: string }>({
-    text: 'select host(source_ip) as ip from events order by received_at desc, id desc limit 1',
-  });
-  await app.database.query({ text: 'delete from events' });
+  const [row] = await app.sql<{ ip: string }>(
+    'select host(source_ip) as ip from events order by received_at desc, id desc limit 1',
+  );
+  await app.sql('delete from events');
   return row?.ip;
 };
 

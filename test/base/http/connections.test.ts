@@ -1,6 +1,6 @@
 /** The limits of open connections: of a process, and of one client address. */
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Clients } from '../../../server/base/http/clients.ts';
@@ -8,6 +8,7 @@ import { allowedConnections, ConnectionLimit, READ_PAUSE_MS } from '../../../ser
 import { readPeers } from '../../../server/base/http/peers.ts';
 import { parseNetwork } from '../../../server/model/address.ts';
 import { startTestApp } from '../../helpers/app.ts';
+import { listening } from '../../helpers/ports.ts';
 import { isListening } from '../../helpers/processes.ts';
 import { RawClient } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -185,13 +186,10 @@ describe('CLIENT_CONNECTIONS_MAX', () => {
 
   test('the table of the kernel tells the open connections of each client at a port', async () => {
     const server = createServer({ allowHalfOpen: true }, (socket) => socket.on('error', () => {}));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
+    const port = await listening(server);
     const sockets: Socket[] = [];
     onTestFinished(() => {
       for (const socket of sockets) socket.destroy();
-      server.close();
     });
     const open = async (localAddress: string, count: number) => {
       for (let i = 0; i < count; i++) {

@@ -177,7 +177,7 @@ async function fuzz(cases: Case[], judge: (one: Case, answers: number[]) => void
 }
 
 async function storedBodies(): Promise<string[]> {
-  const rows = await app.database.query<{ body: Buffer }>({ text: 'select body from events' });
+  const rows = await app.sql<{ body: Buffer }>('select body from events');
   return rows.map(({ body }) => body.toString('latin1'));
 }
 

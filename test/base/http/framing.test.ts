@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { ofTest } from '../../helpers/shared.ts';
 
 let app: TestApp;
 let open: TestWebhook;
@@ -13,8 +14,7 @@ const post = (fields: string, path = open.path) => `POST ${path} HTTP/1.1\r\nHos
 
 /** Every response on one connection, which is closed when this resolves. A part is sent after the server has read the previous one. */
 async function conversation(...parts: string[]): Promise<string[]> {
-  const client = await RawClient.connect(app.port);
-  onTestFinished(() => client.destroy());
+  const client = await ofTest(RawClient.connect(app.port));
   for (const part of parts) {
     await client.send(part);
     await fetch(`${app.url}/healthz`);
@@ -31,7 +31,7 @@ async function conversation(...parts: string[]): Promise<string[]> {
 
 async function storedBodies(): Promise<string[]> {
   const text = `select convert_from(body, 'UTF8') as body from events order by id`;
-  return (await app.database.query<{ body: string }>({ text })).map(({ body }) => body);
+  return (await app.sql<{ body: string }>(text)).map(({ body }) => body);
 }
 
 async function expectNothingServed(): Promise<void> {
@@ -105,10 +105,9 @@ describe('with CHUNKED_BODIES=refuse', () => {
     ['hides the fields behind one without a name', `: y\r\nContent-Length: ${second.length}\r\n\r\n`],
     ['drops bytes from 0x80 on around a value', 'Content-Length: \xff0\xff\r\n\r\n'],
   ])('a limit of uWebSockets.js 3.0.6 documented in the guide: it %s', async (_what, rest) => {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     await client.send(Buffer.from(`GET /healthz HTTP/1.1\r\nHost: x\r\n${rest}${second}`, 'latin1'));
     expect([(await client.answer())!.status, (await client.answer())!.status]).toEqual([200, 404]);
-    client.destroy();
   });
 
   test('every route and method refuses it the same way', async () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { type RawAnswer, RawClient } from '../../helpers/requests.ts';
+import { ofTest } from '../../helpers/shared.ts';
 
 const CAP_BYTES = 16_384;
 const ANSWER_BYTES_MAX = 65_536;
@@ -93,10 +94,9 @@ describe('requests to sign in and set up', () => {
     }
     // Agents have a separate limit, and reads are not limited.
     expect((await post('/api/v1/agent/session', '{"credential":"x"}', from)).status).toBe(401);
-    const client = await RawClient.connect(app.port, from);
+    const client = await ofTest(RawClient.connect(app.port, from));
     void client.send('GET /sign-in HTTP/1.1\r\nHost: x\r\n\r\n');
     expect((await client.answer())!.status).toBe(200);
-    client.destroy();
   });
 
   test('do not affect another client address', async () => {

@@ -2,10 +2,10 @@
  * What the parser of uWebSockets.js 3.0.6 does not take, as the guide Senders says. It runs before any code of Weir. If one of these tests
  * fails, the library has improved: shorten the guide.
  */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startTestApp } from '../../helpers/app.ts';
 import { RawClient } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(startTestApp);
 const webhook = shared(() => app.addWebhook({ secret: null }));
@@ -18,8 +18,7 @@ const REFUSED = 'refused by the parser';
 
 /** The status of each response on one connection, until it is closed. Each part is sent after the response to the one before. */
 async function statuses(...parts: string[]): Promise<(number | string)[]> {
-  const client = await RawClient.connect(app.port);
-  onTestFinished(() => client.destroy());
+  const client = await ofTest(RawClient.connect(app.port));
   const found: (number | string)[] = [];
   for (const part of parts) {
     await client.send(part);
@@ -34,9 +33,9 @@ async function statuses(...parts: string[]): Promise<(number | string)[]> {
 }
 
 async function storedBodies(): Promise<string[]> {
-  const rows = await app.database.query<{ body: string }>({
-    text: `with gone as (delete from events returning id, body) select convert_from(body, 'UTF8') as body from gone order by id`,
-  });
+  const rows = await app.sql<{ body: string }>(
+    `with gone as (delete from events returning id, body) select convert_from(body, 'UTF8') as body from gone order by id`,
+  );
   return rows.map(({ body }) => body);
 }
 
@@ -70,8 +69,7 @@ const withFields = (count: number) =>
 
 test('98 header fields are read, and a request with 99 gets no response', async () => {
   expect(await statuses(withFields(97))).toEqual([200]);
-  const client = await RawClient.connect(app.port);
-  onTestFinished(() => client.destroy());
+  const client = await ofTest(RawClient.connect(app.port));
   await client.send(withFields(98));
   await expect(client.answer({ timeoutMs: 500 })).rejects.toThrow('no answer after 500 ms; so far: ');
   // The parser takes it for an unfinished head, and answers it when it reaches the limit of one.

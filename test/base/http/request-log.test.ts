@@ -1,8 +1,8 @@
 /** Log lines about failed and slow requests, at the default level. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startTestApp } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const app = shared(() => startTestApp({ LOG_LEVEL: 'info' }));
@@ -39,14 +39,12 @@ test('refused requests are sampled, with all their identifiers', async () => {
 });
 
 test('failed requests are logged one by one, up to ten a second', async () => {
-  await app.database.query({
-    text: `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not today'; end $$;
-           create trigger refuse before insert on events for each row execute function refuse()`,
-  });
+  await app.sql(`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not today'; end $$;
+           create trigger refuse before insert on events for each row execute function refuse()`);
   const ids = Array.from({ length: 30 }, (_, i) => `refused-${i}`);
   const answers = await Promise.all(ids.map((id) => post({ 'X-Request-Id': id, traceparent: 'none at all' })));
   expect(answers.map(({ status }) => status)).toEqual(ids.map(() => 503));
-  await app.database.query({ text: 'drop trigger refuse on events' });
+  await app.sql('drop trigger refuse on events');
   const reported = () => linesOf('request_unserved');
   await until(() => reported().reduce((sum, line) => sum + 1 + line.left_out, 0) === ids.length);
   expect(reported().length).toBeGreaterThanOrEqual(10);
@@ -64,8 +62,7 @@ test('failed requests are logged one by one, up to ten a second', async () => {
 });
 
 test('slow requests are logged up to ten a second, and the others counted', async () => {
-  const slow = await startTestApp({ LOG_LEVEL: 'info', REQUEST_LOG_SLOW_MS: 1 });
-  onTestFinished(() => slow.stop());
+  const slow = await ofTest(startTestApp({ LOG_LEVEL: 'info', REQUEST_LOG_SLOW_MS: 1 }));
   const { url, secret } = await slow.addWebhook();
   const lines = (): Line[] =>
     slow.logLines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'request_slow');

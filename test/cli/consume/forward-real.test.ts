@@ -39,12 +39,9 @@ async function consume(agent: TestAgent, ...args: string[]) {
 }
 
 const statesOf = async ({ id }: TestAgent) =>
-  (
-    await weir.database.query<{ state: string }>({
-      text: 'select state from deliveries where agent_id = $1 order by state',
-      values: [id],
-    })
-  ).map(({ state }) => state);
+  (await weir.sql<{ state: string }>('select state from deliveries where agent_id = $1 order by state', id)).map(
+    ({ state }) => state,
+  );
 
 const pair = generateKeyPairSync('ed25519');
 const pem = pair.privateKey.export({ format: 'pem', type: 'pkcs8' }) as string;
@@ -74,10 +71,7 @@ test.each(schemes)(
     const { exitCode, out, err } = await ended;
     expect(exitCode, err).toBe(0);
     expect(out).toMatch(/^\d\d:\d\d:\d\d {2}POST .* 29 B .* 20[24] {2}test\n$/);
-    const [event] = await weir.database.query<{ body: Buffer }>({
-      text: 'select body from events where webhook_id = $1',
-      values: [receiver.id],
-    });
+    const [event] = await weir.sql<{ body: Buffer }>('select body from events where webhook_id = $1', receiver.id);
     expect(event!.body).toEqual(body);
     expect(await statesOf(agent)).toEqual(['done']);
   },
@@ -105,10 +99,7 @@ test('what cannot be signed is not sent: the key of the scheme is missing', asyn
   const { out } = await ended;
   expect(JSON.parse(out)).toMatchObject({ status: null, problem: expect.stringMatching(/^not signed: .* --secret$/) });
   expect(target.arrived).toEqual([]);
-  const [row] = await weir.database.query({
-    text: 'select state, reason from deliveries where agent_id = $1',
-    values: [agent.id],
-  });
+  const [row] = await weir.sql('select state, reason from deliveries where agent_id = $1', agent.id);
   expect(row).toMatchObject({ state: 'pending', reason: expect.stringContaining('not signed') });
 });
 
@@ -148,10 +139,7 @@ test('while the target is absent nothing more is claimed; when it is back, every
   // The failed ones wait for their next attempt.
   await until(() => counts.done >= total - FAILURES_MAX - 1);
   expect(reports[1]).toMatch(/ answers again; deliveries are forwarded\.$/);
-  await weir.database.query({
-    text: `update deliveries set available_at = now() where agent_id = $1 and state = 'pending'`,
-    values: [id],
-  });
+  await weir.sql(`update deliveries set available_at = now() where agent_id = $1 and state = 'pending'`, id);
   await until(() => counts.done === total);
   stop.abort();
   await running;
@@ -180,10 +168,7 @@ test('an agent that is killed after the 2xx and before the acknowledgement deliv
   expect(await exited).toBe('SIGKILL');
   expect(await statesOf(agent)).toEqual(['leased']);
 
-  await weir.database.query({
-    text: 'update deliveries set available_at = now() where agent_id = $1',
-    values: [agent.id],
-  });
+  await weir.sql('update deliveries set available_at = now() where agent_id = $1', agent.id);
   target.answering = (response) => void response.writeHead(200).end();
   expect((await (await consume(agent, '--once', '--forward', target.url)).ended).exitCode).toBe(0);
   const [first, second] = target.arrived.map(({ headers }) => headers);

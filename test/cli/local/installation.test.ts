@@ -1,21 +1,20 @@
 /** Commands that meet no installation, or another schema: only `start`, `migrate` and `restore` create or upgrade one. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
 import { runCommands, weirOn } from '../../helpers/command.ts';
 import { installNextRelease, nextMigration } from '../../helpers/next-release.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
 
+const fresh = ofEach(freshDatabase);
 let directory: string;
-let fresh: FreshDatabase;
-beforeEach(async () => {
+beforeEach(() => {
   directory = temporaryDirectory();
-  fresh = await freshDatabase();
 });
-afterEach(() => fresh.drop());
 
 const words = [
   ['keys', 'rotate'],
@@ -45,11 +44,11 @@ test('weir start --check says that the settings are valid, and names a variable 
 });
 
 test('an empty database gets no schema', async () => {
-  await fresh.database.query({ text: 'drop schema public cascade; create schema public' });
+  await fresh.sql('drop schema public cascade; create schema public');
   const { code, err } = await weirOn(fresh.conninfo, 'keys', 'rotate');
   expect(code).toBe(1);
   expect(err).toMatch(/cannot be used: it has no schema of Weir; create it: .* start\n$/);
-  const tables = await fresh.database.query({ text: `select from pg_tables where schemaname = 'public'` });
+  const tables = await fresh.sql(`select from pg_tables where schemaname = 'public'`);
   expect(tables).toEqual([]);
 });
 
@@ -67,7 +66,5 @@ test('missing migrations are named, and not applied', async () => {
   expect(err).toMatch(/restart Weir with this release, or upgrade it first: .* migrate\n$/);
   const { checks } = JSON.parse((await run('doctor', '--json')).out);
   expect(checks.find(({ name }: { name: string }) => name === 'migrations')).toMatchObject({ state: 'advice' });
-  expect(await fresh.database.query({ text: `select from schema_migrations where name = '${nextMigration}'` })).toEqual(
-    [],
-  );
+  expect(await fresh.sql(`select from schema_migrations where name = '${nextMigration}'`)).toEqual([]);
 });

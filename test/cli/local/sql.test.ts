@@ -1,17 +1,14 @@
 /** `weir sql`: one statement that can only read, or write with `--write`. */
 import { rm } from 'node:fs/promises';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
 import { look, postgresPids } from '../../helpers/processes.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { copyDataDir, spawnWeir } from '../../helpers/weir.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 test('prints the rows, with bytes, times and control characters readable', async () => {
   const statement = `select 1 as one, null as none, '\\x00ff'::bytea as bytes, timestamptz '2026-11-27T10:00Z' as at, e'a\\nb' as text, '{"a":1}'::jsonb as json`;

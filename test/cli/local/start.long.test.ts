@@ -12,25 +12,22 @@ import { fingerprintOf } from '../../../server/store/secrets/seal.ts';
 import type { Overrides } from '../../helpers/app.ts';
 import { PASSWORD, request } from '../../helpers/people.ts';
 import { freePort } from '../../helpers/ports.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { isListening, processesOf } from '../../helpers/processes.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 import { ask, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 let dataDir: string;
-let database: FreshDatabase;
+const database = shared(freshDatabase);
 
 beforeAll(async () => {
   dataDir = await makeDataDir();
-  database = await freshDatabase();
 });
-afterAll(async () => {
-  await database.drop();
-  await rm(dataDir, { recursive: true, force: true });
-});
+afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
 /** A port that another server uses until the test ends. */
 async function takenPort(): Promise<number> {
@@ -118,9 +115,9 @@ const refusals: Case[] = [
     'a database of a newer release',
     async () => {
       const table = 'schema_migrations';
-      await database.database.query({ text: `insert into ${table} (version, name) values (${newer}, 'newer')` });
+      await database.sql(`insert into ${table} (version, name) values (${newer}, 'newer')`);
       onTestFinished(async () => {
-        await database.database.query({ text: `delete from ${table} where version = ${newer}` });
+        await database.sql(`delete from ${table} where version = ${newer}`);
       });
       return {};
     },
@@ -171,8 +168,7 @@ test('after the loss of the key, Weir starts with a new one, and each webhook ge
   const rotate = spawnWeir({ ...key, DATA_DIR: dataDir }, { command: ['keys', 'rotate'] });
   expect(await rotate.ended).toBe(1);
   expect(rotate.stderr()).toContain('Webhook secrets that no configured key can decrypt: 1.');
-  const weir = await startWeir(key);
-  onTestFinished(() => weir.stop());
+  const weir = await ofTest(startWeir(key));
   const send = async (secret: string) =>
     (await fetch(`http://127.0.0.1:${weir.port}/in/${id}`, signedRequest({ secret, body: '{}' }))).status;
   expect(await send('sesame')).toBe(503);
@@ -203,7 +199,7 @@ describe('the first administrator', () => {
     startWeir({ DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, ...settings });
   const post = ({ port }: Weir, path: string, body: object) =>
     request(`http://127.0.0.1:${port}${path}`, 'POST', body, {});
-  afterEach(() => database.database.query({ text: 'delete from users' }));
+  afterEach(() => database.sql('delete from users'));
 
   test('is created at the setup URL, which is logged until it is used', async () => {
     const weir = await start();

@@ -12,14 +12,14 @@ import { runCommands } from '../../helpers/command.ts';
 import { hold } from '../../helpers/hold.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { copyDataDir, kill, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const isRoot = process.getuid!() === 0;
 
 async function start(settings: Overrides, from?: Parameters<typeof startWeir>[1]): Promise<Weir> {
-  const weir = await startWeir(settings, from);
-  onTestFinished(() => weir.stop());
+  const weir = await ofTest(startWeir(settings, from));
   return weir;
 }
 
@@ -82,7 +82,7 @@ test('commands succeed while each of four processes is replaced, and while their
   }
   await until(async () => (await weir.servingPids()).length === 2);
   const added = await running.stop();
-  expect(await weir.database.query({ text: 'select from agents' })).toHaveLength(added);
+  expect(await weir.sql('select from agents')).toHaveLength(added);
   await until(async () => isDeepStrictEqual(sockets(weir), await weir.servingPids()));
 });
 

@@ -14,7 +14,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
-import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
 import { RunFolder } from '../../../server/operate/primary/run-folder.ts';
 import { storeEvents } from '../../helpers/agents.ts';
@@ -22,7 +22,7 @@ import { startTestApp } from '../../helpers/app.ts';
 import { runCommands, weir, weirJson } from '../../helpers/command.ts';
 import { addPerson, request as fetchJson } from '../../helpers/people.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(startTestApp);
 let socket: string;
@@ -180,8 +180,7 @@ test('a DATA_DIR behind a link, as each container of several has it', async () =
   const directory = temporaryDirectory();
   mkdirSync(join(directory, 'container-1'));
   symlinkSync('container-1', join(directory, 'weir'));
-  const linked = await startTestApp({ DATA_DIR: join(directory, 'weir') });
-  onTestFinished(() => linked.stop());
+  const linked = await ofTest(startTestApp({ DATA_DIR: join(directory, 'weir') }));
   expect((await weir(linked, 'webhook', 'list')).code).toBe(0);
 });
 

@@ -149,10 +149,10 @@ test('events of webhooks without verification stay at Weir, and are named', asyn
   expect(channel.errors()).toBe(
     'weir mcp: not pushed, since anyone can send them: events of open. Give each webhook a secret, or start with --unverified.\n',
   );
-  const [{ state }] = (await app.database.query<{ state: string }>({
-    text: 'select state::text from deliveries where webhook_id = $1',
-    values: [open.id],
-  })) as [{ state: string }];
+  const [{ state }] = (await app.sql<{ state: string }>(
+    'select state::text from deliveries where webhook_id = $1',
+    open.id,
+  )) as [{ state: string }];
   expect(state).toBe('pending');
 });
 

@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { define } from '../../../server/cli/send/send.ts';
 import type { SendSummary } from '../../../server/cli/send/summary.ts';
+import { freePort, listening } from '../../helpers/ports.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { startCommand, type World } from '../command.ts';
 
@@ -22,12 +22,6 @@ interface Arrived {
 type Answer = (response: ServerResponse, number: number, arrived: Arrived) => void;
 
 const directory = temporaryDirectory();
-const undo: (() => unknown)[] = [];
-
-afterEach(async () => {
-  while (undo.length > 0) await undo.pop()!();
-});
-
 const accept: Answer = (response, _number, { signed }) => reply(response, signed ? 202 : 403);
 
 function reply(response: ServerResponse, status: number, headers: Record<string, string> = {}): void {
@@ -45,12 +39,7 @@ async function receiver(answer: Answer = accept, signatureHeader = 'x-hub-signat
     const number = arrived.push({ atMs: performance.now(), headers: request.headers, body, signed }) - 1;
     answer(response, number, arrived[number]!);
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  undo.push(() => {
-    server.closeAllConnections();
-    return new Promise((closed) => server.close(closed));
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/in/one`, arrived };
+  return { url: `http://127.0.0.1:${await listening(server)}/in/one`, arrived };
 }
 
 /** Runs `weir send` with these arguments and collects its output. */
@@ -199,8 +188,7 @@ describe('refusals and errors', () => {
   });
 
   test('a refused connection is counted by its error', async () => {
-    const { url } = await receiver();
-    await undo.pop()!();
+    const url = `http://127.0.0.1:${await freePort()}/in/one`;
     const { exitCode, summary } = await send([url, '--count', '2', '--no-wait', '--json']);
     expect(exitCode).toBe(1);
     expect(summary).toMatchObject({ sent: 2, statuses: {}, errors: { ECONNREFUSED: 2 } });

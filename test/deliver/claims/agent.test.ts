@@ -91,10 +91,7 @@ test('a paused agent does not have the condition pending, and has the condition 
   expect(await kinds()).toEqual(['pending']);
   await operator.api('PATCH', `/api/v1/agents/${agent.id}`, { paused: true });
   expect(await kinds()).toEqual([]);
-  await app.database.query({
-    text: `update agents set paused_at = now() - interval '25 hours' where id = $1`,
-    values: [agent.id],
-  });
+  await app.sql(`update agents set paused_at = now() - interval '25 hours' where id = $1`, agent.id);
   expect(await kinds()).toEqual(['paused']);
 });
 

@@ -18,7 +18,7 @@ const agent = shared(() => addAgent(app, [webhook]));
 const waiting = (where: Pick<TestApp['app'], 'metrics'>) => metricOf(where, 'weir_claims_waiting');
 afterEach(async () => {
   await until(async () => (await waiting(app.app)) + (await waiting(second.app)) === 0);
-  await app.database.query({ text: 'delete from deliveries' });
+  await app.sql('delete from deliveries');
 });
 
 test.each([
@@ -115,7 +115,7 @@ test('a waiting claim of a disconnected client claims nothing', async () => {
 
 test('a claim whose client disconnects before the response returns its leases without counting them', async () => {
   await storeEvents(app.database, webhook.id, 500);
-  const [before] = await app.database.query<{ time: string }>({ text: 'select now()::text as time' });
+  const [before] = await app.sql<{ time: string }>('select now()::text as time');
   const leaving = new AbortController();
   await app.database.transaction(async (query) => {
     // The claim is blocked in the database until its client has disconnected.
@@ -130,7 +130,7 @@ test('a claim whose client disconnects before the response returns its leases wi
     await until(async () => (await app.metric('weir_open_requests')) === 0);
   });
   const text = `select from deliveries where agent_id = $1 and state = 'pending' and attempts = 0 and available_at > $2`;
-  await until(async () => (await app.database.query({ text, values: [agent.id, before!.time] })).length === 500);
+  await until(async () => (await app.sql(text, agent.id, before!.time)).length === 500);
   expect(await agent.claim()).toHaveLength(500);
 });
 
@@ -162,7 +162,7 @@ test('a database outage during waiting claims causes no wrong result, and claims
   await app.restore();
   expect([second.status, second.headers.get('retry-after')]).toEqual([503, '1']);
   await until(async () => (await app.metric('weir_database_up')) === 1);
-  await until(() => app.database.query({ text: 'select' }).catch(() => null));
+  await until(() => app.sql('select').catch(() => null));
   for (let i = 0; i < 3; i++) await until(() => send(webhook).catch(() => null));
   for (const { status, body } of await Promise.all(claims)) expect([status, body.deliveries.length]).toEqual([200, 1]);
 });

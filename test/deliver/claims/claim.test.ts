@@ -24,23 +24,24 @@ const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 }));
 /** An agent with 105 webhooks. @returns their ids in order */
 async function addAgentOfMany() {
   const agent = await addAgent(app, []);
-  const added = await app.database.query<{ id: string }>({
-    text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, 105) returning id`,
-  });
+  const added = await app.sql<{ id: string }>(
+    `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, 105) returning id`,
+  );
   const ids = added.map(({ id }) => id).sort();
-  await app.database.query({
-    text: 'insert into subscriptions (webhook_id, agent_id) select id, $2 from unnest($1::uuid[]) id',
-    values: [`{${ids}}`, agent.id],
-  });
+  await app.sql(
+    'insert into subscriptions (webhook_id, agent_id) select id, $2 from unnest($1::uuid[]) id',
+    `{${ids}}`,
+    agent.id,
+  );
   return { agent, ids };
 }
 
 /** Deliveries of the agent that no transaction has locked. */
 const unlockedOf = (agent: TestAgent) =>
-  app.database.query({
-    text: `select from deliveries where agent_id = $1 and state in ('pending', 'leased') for update skip locked`,
-    values: [agent.id],
-  });
+  app.sql(
+    `select from deliveries where agent_id = $1 and state in ('pending', 'leased') for update skip locked`,
+    agent.id,
+  );
 
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
@@ -331,7 +332,7 @@ describe('an expired lease', () => {
     await storeEvents(app.database, webhook.id, 5);
     await agent.claim();
     const text = `update deliveries set attempts = 3, available_at = now() - interval '1 hour' where agent_id = $1`;
-    await app.database.query({ text, values: [agent.id] });
+    await app.sql(text, agent.id);
     const fresh = await send(webhook);
     expect(eventIds(await agent.claim({ max: 2 }))).toEqual([fresh]);
   });

@@ -9,23 +9,20 @@ import { until } from '../../helpers/wait.ts';
 const app = shared(startAgentApp);
 
 const subscribe = (webhookId: string, agentId: string) =>
-  app.database.query({
-    text: 'insert into subscriptions (webhook_id, agent_id) values ($1, $2)',
-    values: [webhookId, agentId],
-  });
+  app.sql('insert into subscriptions (webhook_id, agent_id) values ($1, $2)', webhookId, agentId);
 
 async function counts(
   webhook: TestWebhook,
 ): Promise<{ events: number; deliveries: number; orphans: number; missing: number }> {
-  const [row] = await app.database.query<{ events: number; deliveries: number; orphans: number; missing: number }>({
-    text: `select (select count(*)::int from events where webhook_id = $1) as events,
+  const [row] = await app.sql<{ events: number; deliveries: number; orphans: number; missing: number }>(
+    `select (select count(*)::int from events where webhook_id = $1) as events,
         (select count(*)::int from deliveries where webhook_id = $1) as deliveries,
         (select count(*)::int from deliveries d where webhook_id = $1 and not exists
           (select from events e where e.received_at = d.received_at and e.id = d.event_id and e.webhook_id = d.webhook_id)) as orphans,
         (select count(*)::int from events e cross join subscriptions s where e.webhook_id = $1 and s.webhook_id = $1 and 1 <>
           (select count(*) from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.agent_id = s.agent_id)) as missing`,
-    values: [webhook.id],
-  });
+    webhook.id,
+  );
   return row!;
 }
 
@@ -65,10 +62,11 @@ test('a subscription applies to every later event, under a load of COPYs that be
       const agent = await addAgent(app);
       await subscribe(webhook.id, agent.id);
       const ids = await Promise.all(Array.from({ length: 5 }, () => send(webhook)));
-      const [row] = await app.database.query<{ count: number }>({
-        text: 'select count(*)::int as count from deliveries where agent_id = $1 and event_id = any ($2::uuid[])',
-        values: [agent.id, `{${ids.join(',')}}`],
-      });
+      const [row] = await app.sql<{ count: number }>(
+        'select count(*)::int as count from deliveries where agent_id = $1 and event_id = any ($2::uuid[])',
+        agent.id,
+        `{${ids.join(',')}}`,
+      );
       expect(row!.count).toBe(5);
     }
   } finally {
@@ -111,7 +109,7 @@ test('no delivery is without its event and no event without its delivery while C
     while (killed < 12) {
       const before = accepted.size;
       await until(() => accepted.size > before + 20);
-      killed += (await app.database.query({ text })).length;
+      killed += (await app.sql(text)).length;
     }
   } finally {
     stopped = true;
@@ -120,10 +118,7 @@ test('no delivery is without its event and no event without its delivery while C
   const { events, ...rest } = await counts(webhook);
   expect(rest).toEqual({ deliveries: events * 2, orphans: 0, missing: 0 });
   expect(events).toBeGreaterThanOrEqual(accepted.size);
-  const rows = await app.database.query<{ id: string }>({
-    text: 'select id from events where webhook_id = $1',
-    values: [webhook.id],
-  });
+  const rows = await app.sql<{ id: string }>('select id from events where webhook_id = $1', webhook.id);
   const stored = new Set(rows.map(({ id }) => id));
   expect([...accepted].filter((id) => !stored.has(id))).toEqual([]);
 });

@@ -34,10 +34,10 @@ async function agentWith(filter: string | null): Promise<{ webhook: TestWebhook;
 }
 
 const statesOf = async ({ id }: TestAgent) => {
-  const rows = await app.database.query<{ state: string; count: number }>({
-    text: 'select state, count(*)::int as count from deliveries where agent_id = $1 group by state',
-    values: [id],
-  });
+  const rows = await app.sql<{ state: string; count: number }>(
+    'select state, count(*)::int as count from deliveries where agent_id = $1 group by state',
+    id,
+  );
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
 };
 
@@ -45,10 +45,11 @@ const statesOf = async ({ id }: TestAgent) => {
 async function storeMixed(webhook: TestWebhook, count: number, each: number): Promise<string[]> {
   const ids = await storeEvents(app.database, webhook.id, count);
   const wanted = ids.filter((_, place) => place % each === each - 1);
-  await app.database.query({
-    text: `update events set event_type = 'wanted' where webhook_id = $1 and id = any ($2::uuid[])`,
-    values: [webhook.id, `{${wanted.join(',')}}`],
-  });
+  await app.sql(
+    `update events set event_type = 'wanted' where webhook_id = $1 and id = any ($2::uuid[])`,
+    webhook.id,
+    `{${wanted.join(',')}}`,
+  );
   return wanted;
 }
 
@@ -82,20 +83,21 @@ test('what was leased is returned although a later slice fails', async () => {
   const { webhook, agent } = await agentWith('event_type == "wanted"');
   const wanted = await storeMixed(webhook, 100, 10);
   // Claims take deliveries of one moment in the order in which they were stored.
-  const [last] = await app.database.query<{ id: string }>({
-    text: `select id from deliveries where agent_id = $1 and event_id <> all ($2::uuid[]) order by ctid desc limit 1`,
-    values: [agent.id, `{${wanted.join(',')}}`],
-  });
-  await app.database.query({
-    text: `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$`,
-  });
-  await app.database.query({
-    text: `create trigger refuse before update on deliveries for each row when (new.id = '${last!.id}') execute function refuse()`,
-  });
+  const [last] = await app.sql<{ id: string }>(
+    `select id from deliveries where agent_id = $1 and event_id <> all ($2::uuid[]) order by ctid desc limit 1`,
+    agent.id,
+    `{${wanted.join(',')}}`,
+  );
+  await app.sql(
+    `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$`,
+  );
+  await app.sql(
+    `create trigger refuse before update on deliveries for each row when (new.id = '${last!.id}') execute function refuse()`,
+  );
   const first = await agent.claim({ max: 10 });
   expect(first.length).toBeGreaterThan(0);
   expect(first.length).toBeLessThan(10);
-  await app.database.query({ text: 'drop function refuse() cascade' });
+  await app.sql('drop function refuse() cascade');
   const rest = await agent.claim({ max: 10 });
   expect(eventIds([...first, ...rest]).toSorted()).toEqual(wanted.toSorted());
 });
@@ -134,10 +136,10 @@ test('a retry is claimable after a claim that found no room under max_leased', a
   const sent = [await send(webhook, '{"ok":true}'), await send(webhook, '{"ok":true}')];
   const [first, second] = await agent.claim();
   await agent.nack([first!.receipt], { delay_seconds: 0 });
-  await app.database.query({
-    text: `update deliveries set available_at = available_at - interval '1 hour' where agent_id = $1 and state = 'pending'`,
-    values: [agent.id],
-  });
+  await app.sql(
+    `update deliveries set available_at = available_at - interval '1 hour' where agent_id = $1 and state = 'pending'`,
+    agent.id,
+  );
   made(await agentsOf(app).update(agent.id, { max_leased: 1 }));
   await send(webhook, '{"ok":false}');
   // A process that has no watermark of the agent yet.
@@ -169,10 +171,10 @@ test('a waiting claim returns the first event that passes, and a filter that is 
 
 describe('a filter that fails', () => {
   const failuresOf = async ({ id }: TestAgent) => {
-    const [row] = await app.database.query<{ failures: number; reason: string | null }>({
-      text: `select filter_failures::int as failures, filter_failure as reason from subscriptions where agent_id = $1`,
-      values: [id],
-    });
+    const [row] = await app.sql<{ failures: number; reason: string | null }>(
+      `select filter_failures::int as failures, filter_failure as reason from subscriptions where agent_id = $1`,
+      id,
+    );
     return row!;
   };
 
@@ -189,10 +191,7 @@ describe('a filter that fails', () => {
 
   test('because it is not valid in this version delivers every event, and is logged once', async () => {
     const { webhook, agent } = await agentWith('bytes > 1000');
-    await app.database.query({
-      text: `update subscriptions set filter = 'nonsense(bytes)' where agent_id = $1`,
-      values: [agent.id],
-    });
+    await app.sql(`update subscriptions set filter = 'nonsense(bytes)' where agent_id = $1`, agent.id);
     for (let i = 0; i < 2; i++) {
       const sent = await send(webhook);
       expect(eventIds(await agent.claim())).toEqual([sent]);

@@ -43,10 +43,7 @@ async function dead() {
     const { receipt } = await agent.claimOne();
     await agent.nack([receipt], { delay_seconds: 0, reason: `timeout ${i}` });
   }
-  const [row] = await app.database.query<{ id: string }>({
-    text: 'select id from deliveries where agent_id = $1',
-    values: [agent.id],
-  });
+  const [row] = await app.sql<{ id: string }>('select id from deliveries where agent_id = $1', agent.id);
   return { agent, id: row!.id };
 }
 
@@ -74,7 +71,7 @@ describe('an attempt', () => {
     const { id, receipt } = await agent.claimOne();
     await agent.ack([receipt]);
     expect(await attempts(id)).toMatchObject([{ outcome: 'acknowledged', lease: 1, duration_ms: expect.any(Number) }]);
-    const rows = await app.database.query({ text: 'select history from deliveries where id = $1', values: [id] });
+    const rows = await app.sql('select history from deliveries where id = $1', id);
     expect(rows).toEqual([{ history: null }]);
   });
 
@@ -239,10 +236,7 @@ describe('a dismissal', () => {
   test('of many is not undone after a day', async () => {
     const { agent } = await dead();
     const actionId = await act('dismissal', agent);
-    await app.database.query({
-      text: `update delivery_actions set created_at = created_at - interval '24 hours' where id = $1`,
-      values: [actionId],
-    });
+    await app.sql(`update delivery_actions set created_at = created_at - interval '24 hours' where id = $1`, actionId);
     expect(await undo(actionId)).toBeNull();
   });
 });
@@ -254,7 +248,7 @@ test.each([
   const agent = await agentWithEvent();
   let id = '';
   for (let i = 0; i < entries; i++) {
-    await app.database.query({ text: 'update deliveries set attempts = 0 where agent_id = $1', values: [agent.id] });
+    await app.sql('update deliveries set attempts = 0 where agent_id = $1', agent.id);
     const claimed = await agent.claimOne();
     id = claimed.id;
     await agent.nack([claimed.receipt], { delay_seconds: 0 });

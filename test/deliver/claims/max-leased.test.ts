@@ -59,10 +59,10 @@ test('a claim behind another one leases nothing after its client has disconnecte
   expect(await first.claim).toHaveLength(1);
   // Runs after the claim of the disconnected client.
   expect(await agent.claim({ max: 1 })).toHaveLength(1);
-  const [row] = await app.database.query<{ leases: number }>({
-    text: 'select sum(leases)::int as leases from deliveries where agent_id = $1',
-    values: [agent.id],
-  });
+  const [row] = await app.sql<{ leases: number }>(
+    'select sum(leases)::int as leases from deliveries where agent_id = $1',
+    agent.id,
+  );
   expect(row!.leases).toBe(2);
 });
 
@@ -93,7 +93,7 @@ test('a claim counts what another process leases while it waits for the lock', a
   await withRoom(app.database, agent.id, async (query, room) => {
     expect(room).toBe(3);
     claim = agent.at(second).claim();
-    await until(async () => (await app.database.query({ text: 'select from pg_locks where not granted' })).length > 0);
+    await until(async () => (await app.sql('select from pg_locks where not granted')).length > 0);
     await query({
       text: `update deliveries set state = 'leased', available_at = now() + interval '1 hour'
              where (received_at, id) in (select received_at, id from deliveries where agent_id = $1 limit 2)`,
@@ -140,10 +140,7 @@ describe('a claim at the limit waits', () => {
     const first = agent.claim({ wait_seconds: 30 });
     await until(async () => (await waiting()) === 1);
     // Not long ago: the claim looks from its watermark on.
-    await app.database.query({
-      text: `update deliveries set available_at = now() where state = 'leased' and agent_id = $1`,
-      values: [agent.id],
-    });
+    await app.sql(`update deliveries set available_at = now() where state = 'leased' and agent_id = $1`, agent.id);
     expect(await first).toHaveLength(1);
     const next = agent.claim({ wait_seconds: 30 });
     await until(async () => (await waiting()) === 1);

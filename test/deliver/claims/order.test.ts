@@ -17,7 +17,7 @@ import {
 import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
 const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 2 }));
@@ -188,7 +188,7 @@ test('an event that commits later than one with a greater number waits for it, o
   const { webhook, agent, sent } = await ordered();
   await sent('other');
   await agent.ack(receiptsOf(await agent.claim()));
-  const others = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'test' });
+  const others = await ofTest(openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'test' }));
   let early = '';
   let late = '';
   await others.transaction(async (query) => {
@@ -205,7 +205,6 @@ test('an event that commits later than one with a greater number waits for it, o
   expect(idsOf(again)).toEqual([late]);
   await agent.ack(receiptsOf(again));
   expect(await claimed(agent)).toEqual([early]);
-  await others.close();
   expect(webhook.id).toBeDefined();
 
   /** Stores the event again as another one with the same keys. */
@@ -223,7 +222,7 @@ test('an event that commits later than one with a greater number waits for it, o
 test('of two claims that each see another delivery as the first of a key, the second one is repeated', async () => {
   const { agent, sent } = await ordered();
   const [first, second] = [await sent('a'), await sent('a')];
-  const others = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'test' });
+  const others = await ofTest(openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'test' }));
   let claiming: Promise<string[]> | undefined;
   await others.transaction(async (query) => {
     // What a claim with an older snapshot does, in which `second` is the first of its key.
@@ -239,7 +238,6 @@ test('of two claims that each see another delivery as the first of a key, the se
   await letPass(app.database, 3_601);
   expect(await claimed(agent)).toEqual([second]);
   expect(first).not.toBe(second);
-  await others.close();
 
   async function waitsForLock(query: typeof others.query): Promise<void> {
     for (;;) {
@@ -276,12 +274,13 @@ test('thousands that are held do not slow the claims of others, and are passed o
 
 /** Stores as many events more with the key of the only one. */
 async function storeMore(webhook: TestWebhook, count: number): Promise<void> {
-  await app.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes, order_keys)
+  await app.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes, order_keys)
            select overlay(id::text placing lpad(to_hex(n), 12, '0') from 25)::uuid, webhook_id, received_at, source_ip, headers, body, bytes, order_keys
            from events, generate_series(1, $2) n where webhook_id = $1`,
-    values: [webhook.id, count],
-  });
+    webhook.id,
+    count,
+  );
 }
 
 /** The first claim of a second sets aside what is held. */
@@ -291,10 +290,10 @@ async function setAside(agent: TestAgent): Promise<void> {
 }
 
 async function asideOf({ id }: TestAgent): Promise<number> {
-  const [row] = await app.database.query<{ count: number }>({
-    text: `select count(*)::int as count from deliveries where agent_id = $1 and available_at = 'infinity'`,
-    values: [id],
-  });
+  const [row] = await app.sql<{ count: number }>(
+    `select count(*)::int as count from deliveries where agent_id = $1 and available_at = 'infinity'`,
+    id,
+  );
   return row!.count;
 }
 
@@ -321,18 +320,19 @@ test('nothing is held by what was moved away from an agent before it was restore
   const [second] = [await sent('a'), await sent('a')];
   await setAside(agent);
   made(await agentsOf(app).revoke(agent.id));
-  await app.database.query({
-    text: `update deliveries set agent_id = $2, order_key = null, order_lane = null, order_number = null
+  await app.sql(
+    `update deliveries set agent_id = $2, order_key = null, order_lane = null, order_number = null
            where agent_id = $1 and available_at < 'infinity'`,
-    values: [agent.id, other.id],
-  });
+    agent.id,
+    other.id,
+  );
   expect(await asideOf(agent)).toBe(2);
   // As in a cell, where the subscription stays.
   const again = { name: 'again', temporary: false, maxLeased: null, paused: false };
   const credential = { lookupId: 'restored0000', secretHash: Buffer.alloc(32) };
   expect(await insertAgent(app.database.query, { id: agent.id, ...again, ...credential })).toBe(true);
   const available = `select event_id as id from deliveries where agent_id = $1 and available_at <= now()`;
-  expect(await app.database.query({ text: available, values: [agent.id] })).toEqual([{ id: second }]);
+  expect(await app.sql(available, agent.id)).toEqual([{ id: second }]);
 });
 
 test('an acknowledgement wakes the claim that waits for its key', async () => {

@@ -16,7 +16,7 @@ import {
   type TestAgent,
 } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
@@ -113,10 +113,10 @@ test('consumers that settle, extend and lose the same leases never deadlock', as
 
 /** Statements with this text that wait for another transaction. */
 const waits = (text = 'update deliveries') =>
-  app.database.query({
-    text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%' || $1 || '%'`,
-    values: [text],
-  });
+  app.sql(
+    `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%' || $1 || '%'`,
+    text,
+  );
 
 /** Sets the state of a delivery, which moves its row, while `work` waits for that row. */
 async function movedDuring<T>(id: string, state: 'done' | 'pending', work: () => Promise<T>): Promise<T> {
@@ -157,9 +157,8 @@ test('a replay that waited for another one of the same delivery is refused', asy
   await send(webhook);
   const { id, receipt } = await agent.claimOne();
   await agent.ack([receipt]);
-  const database = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  const database = await ofTest(openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' }));
   const replayed = await movedDuring(id, 'pending', () => actOnOne(database, systemActor, 'replay', id));
-  await database.close();
   expect(replayed).toEqual({ kind: 'problem', code: 'delivery_unfinished' });
 });
 
@@ -170,7 +169,7 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
   const [first, middle, last] = claimed.map(({ id }) => id) as [string, string, string];
   const lock = (query: Query, id: string) =>
     query({ text: 'select from deliveries where id = $1 for update', values: [id] });
-  const third = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  const third = await ofTest(openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' }));
   // The acknowledgement completes the deadlock, and only its session checks for one. So Postgres aborts it, however slow the machine is.
   const acknowledged = await app.database.transaction(async (query) => {
     await query({ text: `set local deadlock_timeout = '10min'` });
@@ -186,7 +185,6 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
     await firstLocked;
     return { underWay };
   });
-  await third.close();
   expect((await acknowledged.underWay).done).toHaveLength(3);
 });
 

@@ -181,7 +181,7 @@ describe('a nack', () => {
     const { webhook, agent } = await subscribed(patient);
     await storeEvents(patient.database, webhook.id, 12);
     const text = 'update deliveries set attempts = $1 where agent_id = $2';
-    await patient.database.query({ text, values: [attempt - 1, agent.id] });
+    await patient.sql(text, attempt - 1, agent.id);
     const deliveries = await agent.claim();
     await agent.nack(deliveries.map(({ receipt }) => receipt));
     const ofDelivery = (deliveryId: string) => readAttempts(patient.database, { deliveryId }, Date.now());
@@ -361,7 +361,7 @@ describe('a claim that settles', () => {
 
   test('makes room for its own claim under max_leased', async () => {
     ({ webhook, agent } = await subscribed(app));
-    await app.database.query({ text: 'update agents set max_leased = 1 where id = $1', values: [agent.id] });
+    await app.sql('update agents set max_leased = 1 where id = $1', agent.id);
     await send(webhook);
     await send(webhook);
     const first = await agent.claimOne();

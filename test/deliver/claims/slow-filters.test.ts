@@ -28,10 +28,11 @@ const stateOf = async ({ id }: TestAgent) => {
 };
 /** Moves the slow events of a filter back in time. */
 const letSlowPass = (agent: TestAgent, seconds: number) =>
-  app.database.query({
-    text: 'update subscriptions set filter_slow_at = filter_slow_at - make_interval(secs => $2) where agent_id = $1',
-    values: [agent.id, seconds],
-  });
+  app.sql(
+    'update subscriptions set filter_slow_at = filter_slow_at - make_interval(secs => $2) where agent_id = $1',
+    agent.id,
+    seconds,
+  );
 /** Sends and claims slow events until the filter is suspended. Returns how many. */
 const suspend = async (webhook: TestWebhook, agent: TestAgent): Promise<number> => {
   for (let events = 1; ; events++) {
@@ -96,10 +97,10 @@ test('a filter is suspended also for the deliveries that wait after the end of i
   for (let slow = 1; slow <= 3; slow++) {
     expect(eventIds(await agent.claim({ max: 1 }))).toEqual([sent[slow - 1]]);
     await until(async () => {
-      const [row] = await app.database.query<{ slow: number }>({
-        text: 'select filter_slow as slow from replay_targets where agent_id = $1',
-        values: [agent.id],
-      });
+      const [row] = await app.sql<{ slow: number }>(
+        'select filter_slow as slow from replay_targets where agent_id = $1',
+        agent.id,
+      );
       return row?.slow === slow;
     });
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { CommitNotifier } from '../../../server/deliver/claims/commit-notifier.ts';
 import { ClaimMarks } from '../../../server/deliver/claims/marks.ts';
 import { WaitingClaims } from '../../../server/deliver/claims/waiting-claims.ts';
@@ -7,33 +7,29 @@ import { ChangeListener } from '../../../server/store/connect/listen.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { uuidAt } from '../../../server/store/ids.ts';
 import { holdTimers } from '../../helpers/clock.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
-import { until } from '../../helpers/wait.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
+import { gate, until } from '../../helpers/wait.ts';
 
 /** Longer than a test may take. */
 const WAIT_MS = 3_600_000;
 const LOOK_EVERY_MS = 1_000;
 
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 /** Subscribed to the webhook, with a delivery. */
 const [agentId, webhookId] = [randomUUID(), randomUUID()];
 
 beforeAll(async () => {
-  fresh = await freshDatabase();
-  const { database } = fresh;
-  await database.query({ text: `insert into webhooks (id, name) values ($1, 'a')`, values: [webhookId] });
-  await database.query({
-    text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'a', 'abcdefghijkl', sha256(''))`,
-    values: [agentId],
-  });
-  await database.query({ text: 'insert into subscriptions values ($1, $2)', values: [webhookId, agentId] });
-  await database.query({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes) values ($1, $2, $3, $1, now(), 1)`,
-    values: [uuidAt(Date.now()), webhookId, agentId],
-  });
+  await fresh.sql(`insert into webhooks (id, name) values ($1, 'a')`, webhookId);
+  await fresh.sql(
+    `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'a', 'abcdefghijkl', sha256(''))`,
+    agentId,
+  );
+  await fresh.sql('insert into subscriptions values ($1, $2)', webhookId, agentId);
+  const text =
+    'insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes) values ($1, $2, $3, $1, now(), 1)';
+  await fresh.sql(text, uuidAt(Date.now()), webhookId, agentId);
 });
-
-afterAll(() => fresh.drop());
 
 /** Waiting claims whose statements are recorded: their names, and the first value of each. No look at all agents runs. */
 function recorded(beforeQuery: (agents: unknown) => Promise<void> = async () => {}) {
@@ -122,10 +118,7 @@ test('a commit without its webhooks, or with too many, looks for all waiting age
 });
 
 test('a look at all waiting agents holds up no commit', async () => {
-  let answer = () => {};
-  const held = new Promise<void>((resolve) => {
-    answer = resolve;
-  });
+  const { opened: held, open: answer } = gate();
   const { asked, waiting, wait, others } = recorded((agents) =>
     String(agents).includes(',') ? held : Promise.resolve(),
   );

@@ -9,7 +9,7 @@ import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp } from '../../h
 import { startTestApp } from '../../helpers/app.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { shared } from '../../helpers/shared.ts';
-import { until } from '../../helpers/wait.ts';
+import { gate, until } from '../../helpers/wait.ts';
 
 const SECRETS_KEY = randomBytes(32).toString('base64');
 const client = fileURLToPath(new URL('../../../dist/client/deliver/client/index.js', import.meta.url));
@@ -85,10 +85,7 @@ test('a restart of Weir during the work is survived: the delivery is settled, an
   const first = await startTestApp(settings, app);
   const { webhook, credential } = await subscribed();
   const ids = [await send(webhook)];
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { opened: held, open: release } = gate();
   const begun: string[] = [];
   const agent = new Agent({ url: first.url, credential, notify: () => {} });
   const run = agent.run(
@@ -113,9 +110,9 @@ test('a restart of Weir during the work is survived: the delivery is settled, an
 });
 
 async function deliveryOf(eventId: string): Promise<{ id: string; state: string } | undefined> {
-  const rows = await app.database.query<{ id: string; state: string }>({
-    text: 'select id, state from deliveries where event_id = $1',
-    values: [eventId],
-  });
+  const rows = await app.sql<{ id: string; state: string }>(
+    'select id, state from deliveries where event_id = $1',
+    eventId,
+  );
   return rows[0];
 }

@@ -23,7 +23,7 @@ const stops: (() => Promise<void>)[] = [];
 
 afterEach(async () => {
   await stopAll();
-  for (const table of ['jobs', 'deliveries', 'events']) await app.database.query({ text: `delete from ${table}` });
+  for (const table of ['jobs', 'deliveries', 'events']) await app.sql(`delete from ${table}`);
 });
 
 async function stopAll(): Promise<void> {
@@ -53,17 +53,17 @@ const begun = (id: string) => until(async () => (await show(id)).events > 0);
 
 /** Events of the new deliveries to the agent; the first deliveries are deleted before. */
 async function replayed(to: TestAgent = agent): Promise<string[]> {
-  const rows = await app.database.query<{ id: string }>({
-    text: 'select event_id as id from deliveries where agent_id = $1 order by available_at, event_id',
-    values: [to.id],
-  });
+  const rows = await app.sql<{ id: string }>(
+    'select event_id as id from deliveries where agent_id = $1 order by available_at, event_id',
+    to.id,
+  );
   return rows.map(({ id }) => id);
 }
 
 /** Stored events without deliveries, oldest first. */
 async function storeMany(count: number, ageMs = 60_000): Promise<string[]> {
   const ids = await storeEvents(app.database, webhook.id, count, Date.now() - ageMs);
-  await app.database.query({ text: 'delete from deliveries' });
+  await app.sql('delete from deliveries');
   return ids.sort();
 }
 
@@ -79,17 +79,17 @@ test('a job replays every event once, oldest first, and none that arrived later'
     created_by: { kind: 'token', name: operator.email },
   });
   await send(webhook);
-  await app.database.query({ text: 'delete from deliveries' });
+  await app.sql('delete from deliveries');
   const seen = start(FAST);
   expect(await ended(id)).toMatchObject({ state: 'done', progress: 1, events: 260, deliveries: 260, reason: null });
   expect(await replayed()).toEqual([...older, ...newer]);
   expect(seen).toMatchObject({ events: 260, lines: ['job_done'] });
   const { body } = await operator.api('GET', '/api/v1/jobs');
   expect(body.items).toMatchObject([{ id, state: 'done' }]);
-  const entries = await app.database.query<{ entry: object }>({
-    text: `select entry from audit_log where entry -> 'target' ->> 'id' = $1 order by number`,
-    values: [id],
-  });
+  const entries = await app.sql<{ entry: object }>(
+    `select entry from audit_log where entry -> 'target' ->> 'id' = $1 order by number`,
+    id,
+  );
   expect(entries.map(({ entry }) => entry)).toMatchObject([
     { action: 'job.create', actor: { id: operator.id }, after: { filter: { webhook_id: webhook.id } } },
     { action: 'job.end', actor: { kind: 'system' }, after: { state: 'done', events: 260 } },
@@ -101,7 +101,7 @@ test('the list of jobs refuses the cursor of a deleted job', async () => {
   const id = await create();
   const next = () => operator.api('GET', `/api/v1/jobs?cursor=${id}`);
   expect((await next()).body.items).toMatchObject([{ id: older }]);
-  await app.database.query({ text: 'delete from jobs where id = $1', values: [id] });
+  await app.sql('delete from jobs where id = $1', id);
   expect(await next()).toMatchObject({ status: 422, body: { errors: [{ parameter: 'cursor' }] } });
 });
 
@@ -110,7 +110,7 @@ test('each filter of the list selects the same events', async () => {
   await send(webhook, '{"n":1}');
   await send(other, '{"type":"order.created"}');
   await send(other, 'a needle in a body');
-  await app.database.query({ text: `update deliveries set state = 'done', finished_at = now()` });
+  await app.sql(`update deliveries set state = 'done', finished_at = now()`);
   const nextYear = new Date(Date.now() + 31_536_000_000).toISOString();
   // Each filter of the list by itself: manage/api/events/filter.test.ts.
   const filters = [
@@ -142,9 +142,9 @@ test('sessions that are cut between and inside batches neither skip nor repeat a
   let cut = 0;
   const done = until(async () => (await show(id)).finished_at !== null);
   const cutting = until(async () => {
-    const rows = await app.database.query({
-      text: `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-jobs' and datname = current_database()`,
-    });
+    const rows = await app.sql(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-jobs' and datname = current_database()`,
+    );
     cut += rows.length;
     return cut >= 4;
   });
@@ -260,7 +260,7 @@ describe('a running job', () => {
   test('does for a deleted webhook what the replay of a single event does', async () => {
     const deleted = await app.addWebhook();
     const [event] = await storeEvents(app.database, deleted.id, 1, Date.now() - 1_000);
-    await app.database.query({ text: 'delete from deliveries' });
+    await app.sql('delete from deliveries');
     const beyond = { agent_ids: [agent.id], beyond_subscriptions: true };
     const { id, ids } = await held(beyond);
     await app.webhooks.remove(deleted.id);
@@ -285,13 +285,13 @@ describe('POST /api/v1/events/replay', () => {
     ['a webhook without subscribers', { webhook_id: randomUUID() }, 422, 'no_recipients'],
   ])('refuses %s', async (_what, input, status, code) => {
     expect(await operator.api('POST', REPLAY, input)).toMatchObject({ status, body: { code } });
-    expect(await app.database.query({ text: 'select from jobs' })).toEqual([]);
+    expect(await app.sql('select from jobs')).toEqual([]);
   });
 
   test('refuses more than JOBS_UNFINISHED_MAX unfinished jobs', async () => {
     const fill = `insert into jobs (id, kind, filter, until, created_by)
       select gen_random_uuid(), 'replay_events', '{}', now(), '{}' from generate_series(1, $1::int)`;
-    await app.database.query({ text: fill, values: [JOBS_UNFINISHED_MAX - 1] });
+    await app.sql(fill, JOBS_UNFINISHED_MAX - 1);
     await create();
     expect(await operator.api('POST', REPLAY, {})).toMatchObject({ status: 409, body: { code: 'jobs_full' } });
   });
@@ -303,10 +303,11 @@ test('finished jobs are deleted after 30 days, unfinished ones are kept', async 
     [ids[0], 31],
     [ids[1], 29],
   ])
-    await app.database.query({
-      text: `update jobs set state = 'done', finished_at = now() - make_interval(days => $2) where id = $1`,
-      values: [id, days],
-    });
+    await app.sql(
+      `update jobs set state = 'done', finished_at = now() - make_interval(days => $2) where id = $1`,
+      id,
+      days,
+    );
   expect(await deleteOldJobs(app.database)).toBe(1);
   expect((await show(ids[0]!)).code).toBe('job_unknown');
 });

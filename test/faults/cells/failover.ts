@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { lackingForPatroni, startPatroni } from '../../helpers/patroni.ts';
 import { missing, startSender } from '../../helpers/sender.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import type { CellInstallation } from './installation.ts';
 
@@ -16,8 +17,7 @@ export function failoverTests(installation: CellInstallation): void {
       await installation.killWeir();
       await installation.startAgain();
       const { weir, startLoad, addCell, addWebhook } = installation;
-      const patroni = await startPatroni();
-      onTestFinished(() => patroni.stop());
+      const patroni = await ofTest(startPatroni());
       const number = await addCell(patroni.conninfo);
       // Stored by COPY and by a statement.
       const webhooks = [await addWebhook(number), await addWebhook(number, '--dedupe-header', KEY_HEADER)];

@@ -164,7 +164,7 @@ async function expectExact(installation: CellInstallation, id: string, repeater:
 
 async function placeOf({ weir }: CellInstallation, id: string): Promise<{ cell: number; moving_from: number | null }> {
   const text = 'select cell, moving_from from webhooks where id = $1';
-  const [row] = await weir.database.query<{ cell: number; moving_from: number | null }>({ text, values: [id] });
+  const [row] = await weir.sql<{ cell: number; moving_from: number | null }>(text, id);
   return row!;
 }
 

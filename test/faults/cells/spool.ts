@@ -1,12 +1,11 @@
 /** Weir with a spool: the events of a cell that is away hold up no others, and kill -9 in the middle of a drain loses nothing. */
-import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { chmod, readdir } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { cutOff } from '../../helpers/cut-off.ts';
 import { hold, rowsOf } from '../../helpers/hold.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { missing } from '../../helpers/sender.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
 import type { CellInstallation } from './installation.ts';
@@ -14,9 +13,8 @@ import type { CellInstallation } from './installation.ts';
 export function spoolTests(installation: CellInstallation): void {
   test('a cell away, with a spool: no request is refused, and home is drained while the cell is away, through kill -9', async () => {
     const { servers, webhooks, startLoad, killWeir, startAgain } = installation;
-    const spoolDir = await mkdtemp(join(tmpdir(), 'weir-spool-'));
+    const spoolDir = temporaryDirectory();
     await chmod(spoolDir, 0o711);
-    onTestFinished(() => rm(spoolDir, { recursive: true, force: true }));
     const spooling = { INGEST_SPOOL_DIR: spoolDir };
     await killWeir();
     await startAgain(spooling);

@@ -24,7 +24,7 @@ export function readOnlyTests(chain: Chain, load: ReturnType<typeof underLoad>):
       person = await addPerson(app, 'operator');
     });
 
-    const run = (text: string) => chain.weir.database.query({ text });
+    const run = (text: string) => chain.weir.sql(text);
     /** Works in a read-only session too. */
     const change = (text: string) => run(`begin read write; ${text}; commit`);
     const cutSessions = () =>
@@ -93,8 +93,7 @@ export function readOnlyTests(chain: Chain, load: ReturnType<typeof underLoad>):
     });
 
     test('a server that returns as a standby accepts no writes until it is promoted', async () => {
-      const standby = async () =>
-        (await chain.weir.database.query<{ is: boolean }>({ text: 'select pg_is_in_recovery() as is' }))[0]!;
+      const standby = async () => (await chain.weir.sql<{ is: boolean }>('select pg_is_in_recovery() as is'))[0]!;
       await writeFile(join(chain.weir.dataDir, 'postgres', 'standby.signal'), '');
       kill((await postgresPids(chain.weir.dataDir))!.postmaster, 'SIGINT');
       await until(async () => (await standby().catch(() => null))?.is);

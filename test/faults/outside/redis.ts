@@ -4,6 +4,7 @@ import type { Chain } from '../../helpers/chain.ts';
 import { Link } from '../../helpers/link.ts';
 import { type RedisServer, startRedis } from '../../helpers/redis.ts';
 import { type Sender, startSender } from '../../helpers/sender.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, readiness } from '../../helpers/weir.ts';
 
@@ -85,10 +86,8 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
   });
 
   test('counters survive a failover, a read-only replica fails open, and a flush starts at zero', async () => {
-    const first = await startRedis();
-    onTestFinished(() => first.stop());
-    const second = await startRedis({ settings: ['--replicaof', '127.0.0.1', String(first.port)] });
-    onTestFinished(() => second.stop());
+    const first = await ofTest(startRedis());
+    const second = await ofTest(startRedis({ settings: ['--replicaof', '127.0.0.1', String(first.port)] }));
     await until(async () => (await second.cli('info', 'replication')).includes('master_link_status:up'));
     // One address, as a virtual address or HAProxy has it.
     const front = await Link.to(first.port);

@@ -74,9 +74,7 @@ export function keyTests(chain: Chain): void {
     await load;
     expect(new Set(answers)).toEqual(new Set([202]));
     // 15 minutes later, by the clock of the database.
-    await chain.weir.database.query({
-      text: `update secrets_keys set replaced_at = replaced_at - interval '15 minutes'`,
-    });
+    await chain.weir.sql(`update secrets_keys set replaced_at = replaced_at - interval '15 minutes'`);
     expect([await me(both, session), await me(both, await signIn(both))]).toEqual([401, 200]);
     await end(both);
 
@@ -92,10 +90,10 @@ export function keyTests(chain: Chain): void {
     const [lost, other] = [await weir.addWebhook(), await weir.addWebhook()];
     expect(await weir.metric('weir_webhooks_secret_unavailable')).toBe(0);
     const id = lost.path.slice('/in/'.length);
-    await chain.weir.database.query({
-      text: `update webhook_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where webhook_id = $1`,
-      values: [id],
-    });
+    await chain.weir.sql(
+      `update webhook_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where webhook_id = $1`,
+      id,
+    );
     await until(async () => (await weir.metric('weir_webhooks_secret_unavailable')) === 1);
     expect([await send(weir, lost), await send(weir, other)]).toEqual(['secret_unavailable', 202]);
     expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { secrets: 'degraded', database: 'ok' } });
@@ -121,8 +119,8 @@ export function alertTests(chain: Chain): void {
     await chain.configure(settings);
     const { weir: killed, webhook } = chain;
     const id = randomUUID();
-    await chain.weir.database.query({
-      text: `
+    await chain.weir.sql(
+      `
         with agent as (
           insert into agents (id, name, lookup_id, secret_hash) values ($1, 'billing', 'someLookupId', sha256('')) returning id
         ), subscription as (
@@ -130,8 +128,9 @@ export function alertTests(chain: Chain): void {
         )
         insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
         values (gen_random_uuid(), $2, $1, gen_random_uuid(), now(), 0, now() - interval '1 hour')`,
-      values: [id, webhook.id],
-    });
+      id,
+      webhook.id,
+    );
     await until(() => receiver.got.length > 0);
     kill(killed.pid, 'SIGKILL');
     await killed.ended;
@@ -140,9 +139,7 @@ export function alertTests(chain: Chain): void {
     await chain.startAgain(settings);
     await until(async () => {
       // Not waiting for the end of the claim of the killed one.
-      await chain.weir.database.query({
-        text: `update alert_requests set next_attempt_at = now() where state = 'pending'`,
-      });
+      await chain.weir.sql(`update alert_requests set next_attempt_at = now() where state = 'pending'`);
       const [alert] = await listAlerts(chain.weir.database, true, null, 1);
       return alert?.requests[0]?.state === 'sent';
     });

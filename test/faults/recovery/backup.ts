@@ -3,7 +3,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
@@ -11,6 +11,7 @@ import type { Chain } from '../../helpers/chain.ts';
 import { hold } from '../../helpers/hold.ts';
 import { emptyDatabase } from '../../helpers/postgres.ts';
 import { missing } from '../../helpers/sender.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
 
@@ -24,14 +25,14 @@ export function backupTests(chain: Chain): void {
 
     /** Holds the last table of the list: the backup waits for it with locks on all other tables. */
     async function holdBackup() {
-      await chain.weir.database.query({ text: 'create table if not exists zz_held (id int)' });
+      await chain.weir.sql('create table if not exists zz_held (id int)');
       const conninfo = `host='${chain.weir.dataDir}/postgres' user=weir dbname=weir`;
       return hold(conninfo, 'lock table zz_held in access exclusive mode');
     }
 
     const isHeld = async () => {
       const text = `select from pg_stat_activity where wait_event_type = 'Lock' and query like 'lock table "%'`;
-      return (await chain.weir.database.query({ text })).length === 1;
+      return (await chain.weir.sql(text)).length === 1;
     };
 
     const command = (...args: string[]) => {
@@ -52,10 +53,9 @@ export function backupTests(chain: Chain): void {
       await sender.stop();
       expect(sender.refusals).toEqual([]);
 
-      const target = await emptyDatabase();
-      onTestFinished(() => target.drop());
+      const target = await ofTest(emptyDatabase());
       const restored = await command('restore', path, '--into', target.conninfo, '--json').document();
-      const stored = await chain.weir.database.query({ text: 'select id from events' });
+      const stored = await chain.weir.sql('select id from events');
       expect(restored).toMatchObject({
         code: 0,
         compared: true,
@@ -90,10 +90,7 @@ export function backupTests(chain: Chain): void {
       expect(sender.refusals).toEqual([]);
       // A DETACH that was interrupted is completed by the next run, or by the maintenance of Weir beside it.
       await until(async () => (await dropOldPartitions(chain.weir.database, 30, Date.now())).busy === null);
-      const left = await chain.weir.database.query({
-        text: 'select from pg_class where relname = $1',
-        values: [partitionName('events', oldMs)],
-      });
+      const left = await chain.weir.sql('select from pg_class where relname = $1', partitionName('events', oldMs));
       expect(left).toEqual([]);
     });
 

@@ -14,10 +14,10 @@ const EACH = 10;
 export function filterTests(chain: Chain): void {
   /** Ids of events by the state of their delivery. */
   async function eventsByState({ id }: TestAgent): Promise<Record<string, string[]>> {
-    const rows = await chain.weir.database.query<{ state: string; ids: string[] }>({
-      text: 'select state, json_agg(event_id order by event_id) as ids from deliveries where agent_id = $1 group by state',
-      values: [id],
-    });
+    const rows = await chain.weir.sql<{ state: string; ids: string[] }>(
+      'select state, json_agg(event_id order by event_id) as ids from deliveries where agent_id = $1 group by state',
+      id,
+    );
     return Object.fromEntries(rows.map(({ state, ids }) => [state, ids]));
   }
 
@@ -33,10 +33,11 @@ export function filterTests(chain: Chain): void {
     const isWanted = (_: string, place: number) => place % EACH === 0;
     const wanted = stored.filter(isWanted);
     const unwanted = stored.filter((id, place) => !isWanted(id, place));
-    await chain.weir.database.query({
-      text: `update events set event_type = 'wanted' where webhook_id = $1 and id = any ($2::uuid[])`,
-      values: [webhook.id, `{${wanted.join(',')}}`],
-    });
+    await chain.weir.sql(
+      `update events set event_type = 'wanted' where webhook_id = $1 and id = any ($2::uuid[])`,
+      webhook.id,
+      `{${wanted.join(',')}}`,
+    );
 
     const expectNothingLost = async () => {
       const { pending = [], leased = [], filtered = [], done = [], ...others } = await eventsByState(agent);

@@ -16,10 +16,7 @@ interface Job {
 
 export function jobTests(chain: Chain): void {
   async function readJob(id: string): Promise<Job> {
-    const [job] = await chain.weir.database.query<Job>({
-      text: 'select state, events::int as events from jobs where id = $1',
-      values: [id],
-    });
+    const [job] = await chain.weir.sql<Job>('select state, events::int as events from jobs where id = $1', id);
     return job!;
   }
 
@@ -31,7 +28,7 @@ export function jobTests(chain: Chain): void {
     const agent = await addAgent(app, [{ ...webhook, url: app.url + webhook.path }]);
     const person = await addPerson(app, 'operator');
     const stored = await storeEvents(chain.weir.database, webhook.id, EVENTS, Date.now() - 1_000);
-    await chain.weir.database.query({ text: 'delete from deliveries' });
+    await chain.weir.sql('delete from deliveries');
     const created = await person.api('POST', '/api/v1/events/replay', {
       agent_ids: [agent.id],
       webhook_id: webhook.id,
@@ -62,10 +59,10 @@ export function jobTests(chain: Chain): void {
     await chain.startAgain({ REPLAY_DELIVERIES_PER_SECOND: 1_000_000 });
     await until(async () => (await readJob(id)).state === 'done');
 
-    const rows = await chain.weir.database.query<{ id: string }>({
-      text: 'select event_id as id from deliveries where agent_id = $1',
-      values: [agent.id],
-    });
+    const rows = await chain.weir.sql<{ id: string }>(
+      'select event_id as id from deliveries where agent_id = $1',
+      agent.id,
+    );
     expect(rows.map((row) => row.id).sort()).toEqual([...stored].sort());
     expect(await chain.weir.metric('weir_events_replayed_total')).toBeGreaterThan(0);
   });

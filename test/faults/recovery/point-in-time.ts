@@ -15,7 +15,7 @@ const [archive, baseBackup, recover] = [...section.matchAll(/```sh\n([\s\S]*?)``
 
 /** Weir is started twice, and archives its WAL from then on. */
 export function pointInTimeTests(chain: Chain): void {
-  const countStored = async () => (await chain.weir.database.query({ text: 'select from events' })).length;
+  const countStored = async () => (await chain.weir.sql('select from events')).length;
 
   test('the commands of the guide restore every event up to the given time', async () => {
     const { dataDir } = chain.weir;
@@ -50,11 +50,11 @@ export function pointInTimeTests(chain: Chain): void {
     await restart();
     await send(100, () => run(baseBackup!));
     await send(100);
-    const [{ now }] = (await chain.weir.database.query<{ now: string }>({
-      text: 'select clock_timestamp()::text as now',
-    })) as [{ now: string }];
+    const [{ now }] = (await chain.weir.sql<{ now: string }>('select clock_timestamp()::text as now')) as [
+      { now: string },
+    ];
     // The mistake. Its commit is behind the given time.
-    await chain.weir.database.query({ text: 'delete from events' });
+    await chain.weir.sql('delete from events');
     await until(async () => (await readdir(variables.ARCHIVE)).length > 0);
 
     await restart(() => run(recover!, { RECOVER_TO: now }));

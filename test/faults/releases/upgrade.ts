@@ -44,7 +44,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
   async function heartbeat(): Promise<void> {
     const text = `select query_start::text as at from pg_stat_activity
       where application_name = 'weir-listener' and datname = current_database()`;
-    const read = async () => (await chain.weir.database.query<{ at: string }>({ text }))[0]?.at;
+    const read = async () => (await chain.weir.sql<{ at: string }>(text))[0]?.at;
     for (let i = 0; i < 2; i++) {
       const before = await read();
       await until(async () => (await read()) !== before);
@@ -168,9 +168,9 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       const commits = [...body.matchAll(/^weir_build_info\{.*commit="([^"]+)".*\} 1$/gm)].map(([, commit]) => commit);
       expect(commits).toEqual([facts.commit, '0123456789ab']);
       const builds = await until(async () => {
-        const rows = await chain.weir.database.query<{ name: string }>({
-          text: `select entry -> 'target' ->> 'name' as name from audit_log where action = 'build.start' order by number`,
-        });
+        const rows = await chain.weir.sql<{ name: string }>(
+          `select entry -> 'target' ->> 'name' as name from audit_log where action = 'build.start' order by number`,
+        );
         return rows.length > 1 && rows;
       });
       expect(builds).toEqual([{ name }, { name: next }]);
@@ -213,9 +213,9 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
           'the database lacks migration 9999_later.sql of this build; run: npx --no weir migrate, then npx --no weir reload',
         kept: 2,
       });
-      await chain.weir.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'later')` });
+      await chain.weir.sql(`insert into schema_migrations (version, name) values (9999, 'later')`);
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
-      await chain.weir.database.query({ text: 'delete from schema_migrations where version = 9999' });
+      await chain.weir.sql('delete from schema_migrations where version = 9999');
       await releases.two.repair();
       // Until then, the migration that the processes know is missing, which readyz reports.
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });

@@ -2,11 +2,12 @@
  * Every operation by each requester: who may call it, the exact answer, which the OpenAPI document describes, and that a cookie alone
  * changes nothing. See also csrf.test.ts.
  */
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { type OperationName, operationRoutes, userRoutes } from '../../../server/manage/api/routes.ts';
 import { type Role, roles } from '../../../server/model/users.ts';
 import { addAgent } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
+import { weirJson } from '../../helpers/command.ts';
 import { ApiDocument, receiveAnswer } from '../../helpers/openapi.ts';
 import { addPerson, csrfToken, request, type TestPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -109,8 +110,9 @@ async function ask(
 }
 const bearer = ({ token }: { token: string }) => ({ authorization: `Bearer ${token}` });
 
-describe('an operation for users', () => {
-  test.each(rows.filter(({ access }) => access !== 'anyone'))('$method $path, allowed: $access', async (row) => {
+test.each(rows.filter(({ access }) => access !== 'anyone'))(
+  'an operation for users: $method $path, allowed: $access',
+  async (row) => {
     const isMixed = row.access === 'viewer or agent';
     const needed = isMixed ? 'viewer' : (row.access as Role);
     const [lower, higher] = [-1, 1].map((step) => roles[roles.indexOf(needed) + step]);
@@ -146,8 +148,8 @@ describe('an operation for users', () => {
           id,
           usual,
         ]);
-  });
-});
+  },
+);
 
 test.each(rows.filter(({ access }) => access === 'anyone'))('$method $path, allowed: anyone', async (row) => {
   const reported = [await ask(row, {}), await ask(row, { origin: 'https://elsewhere.example' })];
@@ -167,4 +169,39 @@ test('a session and a token of the same user are distinguished', async () => {
   const operator = await addPerson(app, 'operator');
   expect((await operator.api('GET', '/api/v1/account')).body).toMatchObject({ role: 'operator', csrf_token: null });
   expect((await operator.browse('GET', '/api/v1/account')).body.csrf_token).toMatch(/^[\w-]{43}$/);
+});
+
+/** The requester of commands on the machine of Weir: no HTTP input can name it. */
+const claims = Buffer.from(JSON.stringify({ via: { kind: 'local' }, role: 'administrator' })).toString('base64url');
+
+test.each<[string, Record<string, string>]>([
+  ['a bearer token', { authorization: 'Bearer local' }],
+  ['a JWT without a signature', { authorization: `Bearer eyJhbGciOiJub25lIn0.${claims}.` }],
+  ['a password', { authorization: `Basic ${Buffer.from('local:').toString('base64')}` }],
+  ['a cookie', { cookie: 'weir_session=local; __Host-weir_session=local' }],
+  ['a user agent', { 'user-agent': 'weir/local', 'x-requester': 'local', via: 'local' }],
+  ['a forwarded address', { 'x-forwarded-for': '127.0.0.1', forwarded: 'for=127.0.0.1;by=local' }],
+])('%s that says "local" does not sign in', async (_what, headers) => {
+  const { status, body } = await request(`${app.url}/api/v1/audit`, 'GET', undefined, headers);
+  expect([status, body.code]).toEqual([401, 'unauthenticated']);
+});
+
+test.each([
+  ['owner', { id: '', email: '', name: 'root', role: 'administrator' }],
+  ['via', { kind: 'local' }],
+  ['requester', 'local'],
+  ['user_id', '00000000-0000-4000-8000-000000000000'],
+])('the member %s of an input is unknown', async (member, value) => {
+  const { status, body } = await people.operator.api('POST', '/api/v1/tokens', { name: 'a', [member]: value });
+  expect([status, body.errors[0].pointer]).toEqual([422, `/${member}`]);
+});
+
+test('a change over HTTP is recorded as one of its user, and one of a command as one of a command', async () => {
+  const { body } = await people.administrator.api('POST', '/api/v1/agents', { name: 'by the API' });
+  const made = await weirJson(app, 'agent', 'add', '--name', 'by a command');
+  const kinds = async (id: string) =>
+    (await weirJson(app, 'audit', 'list', '--target', id)).items.map(
+      (entry: { actor: { kind: string } }) => entry.actor.kind,
+    );
+  expect([await kinds(body.id), await kinds(made.id)]).toEqual([['token'], ['command']]);
 });

@@ -1,7 +1,7 @@
 /** Every parameter and every member of the OpenAPI document has a description; those of senders and agents have an example. */
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { shared } from '../../helpers/shared.ts';
 import { makeWorld } from '../../helpers/world.ts';
 
@@ -9,10 +9,6 @@ import { makeWorld } from '../../helpers/world.ts';
 type Document = any;
 
 const world = shared(makeWorld);
-let document: Document;
-beforeAll(async () => {
-  document = await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json();
-});
 
 interface Field {
   place: string;
@@ -44,12 +40,13 @@ function pointed(name: string): string {
 /** Its own description, that of the referenced schema, or that of one of its alternatives. */
 function isDescribed(field: Document): boolean {
   if (typeof field.description === 'string') return field.description.length > 0;
-  if (typeof field.$ref === 'string') return isDescribed(document.components.schemas[field.$ref.split('/').at(-1)]);
+  if (typeof field.$ref === 'string')
+    return isDescribed(world.api.document.components.schemas[field.$ref.split('/').at(-1)]);
   return Array.isArray(field.anyOf) && field.anyOf.some(isDescribed);
 }
 
 test('every parameter and every member has a description', () => {
-  const fields = [...fieldsIn(document, '')];
+  const fields = [...fieldsIn(world.api.document, '')];
   expect(fields.length).toBeGreaterThan(500);
   expect(fields.flatMap(({ place, field }) => (isDescribed(field) ? [] : [place]))).toEqual([]);
 });
@@ -68,6 +65,7 @@ test.each([
   ['get /api/v1/deliveries/{id}', 200],
 ])('%s has an example of its body and its response', (name, status) => {
   const [method, path] = name.split(' ') as [string, string];
+  const { document } = world.api;
   const { requestBody, responses } = document.paths[path][method];
   const bodies = [responses[status], ...(requestBody === undefined ? [] : [requestBody])];
   for (const { content } of bodies) {
@@ -79,6 +77,7 @@ test.each([
 });
 
 test('every example matches its schema', () => {
+  const { document } = world.api;
   const ajv = new Ajv2020.default({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema({ ...document, $id: 'weir' });

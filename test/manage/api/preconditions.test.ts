@@ -1,6 +1,6 @@
 /** If-Match and If-None-Match: the ways to write them at one change, and one stale change of every kind. */
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestApp } from '../../helpers/app.ts';
 import { ApiDocument } from '../../helpers/openapi.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -8,10 +8,7 @@ import { shared } from '../../helpers/shared.ts';
 
 const app = shared(startTestApp);
 const administrator = shared(() => addPerson(app, 'administrator'));
-let webhookId: string;
-beforeAll(async () => {
-  webhookId = (await app.addWebhook()).id;
-});
+const webhook = shared(() => app.addWebhook());
 
 /** Each change of a thing with an ETag: method, path, body. */
 const changes = {
@@ -50,7 +47,7 @@ async function made(kind: (typeof kinds)[number]): Promise<{ path: string; tag: 
 const tagOf = async (path: string) => (await administrator.api('GET', path)).headers.get('etag')!;
 const change = (name: Name, path: string, tag: string) => {
   const [method, , rest, body] = changes[name];
-  return administrator.api(method, path + rest + (rest.endsWith('/') ? webhookId : ''), body, {
+  return administrator.api(method, path + rest + (rest.endsWith('/') ? webhook.id : ''), body, {
     'if-match': tag,
   });
 };
@@ -139,17 +136,15 @@ test('a response that shows a secret has no ETag, because GET returns something 
   expect([headers.get('etag'), body.secret]).toEqual([null, expect.any(String)]);
 });
 
-describe('GET with If-None-Match', () => {
-  test.each([
-    ['the tag', (tag: string) => tag, 304],
-    ['the tag, weak', (tag: string) => `W/${tag}`, 304],
-    ['a list that has the tag', (tag: string) => `"other", ${tag}`, 304],
-    ['any', () => '*', 304],
-    ['another tag', () => '"other"', 200],
-  ])('of %s', async (_what, given, status) => {
-    const { path, tag } = await made('agents');
-    const answer = await administrator.api('GET', path, undefined, { 'if-none-match': given(tag) });
-    expect([answer.status, answer.headers.get('etag')]).toEqual([status, tag]);
-    if (status === 304) expect(answer.text).toBe('');
-  });
+test.each([
+  ['the tag', (tag: string) => tag, 304],
+  ['the tag, weak', (tag: string) => `W/${tag}`, 304],
+  ['a list that has the tag', (tag: string) => `"other", ${tag}`, 304],
+  ['any', () => '*', 304],
+  ['another tag', () => '"other"', 200],
+])('GET with If-None-Match of %s', async (_what, given, status) => {
+  const { path, tag } = await made('agents');
+  const answer = await administrator.api('GET', path, undefined, { 'if-none-match': given(tag) });
+  expect([answer.status, answer.headers.get('etag')]).toEqual([status, tag]);
+  if (status === 304) expect(answer.text).toBe('');
 });

@@ -1,16 +1,13 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestApp } from '../../helpers/app.ts';
-import { BODY, type HostileTexts, sendHostileTexts } from '../../helpers/hostile.ts';
+import { BODY, sendHostileTexts } from '../../helpers/hostile.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const app = shared(() => startTestApp({ CORS_ORIGINS: 'https://pages.example' }));
 const viewer = shared(() => addPerson(app, 'viewer'));
-let sent: HostileTexts;
-beforeAll(async () => {
-  sent = await sendHostileTexts(app, viewer);
-});
+const sent = shared(() => sendHostileTexts(app, viewer));
 
 const open = (path: string, headers: Record<string, string> = {}) =>
   fetch(app.url + path, { headers: { cookie: viewer.cookie, ...headers } });

@@ -1,6 +1,5 @@
 /** Rotated and revoked agents at another process, rotations with an overlap, and what logs contain of tokens. */
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Agents } from '../../../server/manage/api/agents/agent-changes.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   addAgent,
   agentsOf,
@@ -20,18 +19,13 @@ const app = shared(startAgentApp);
 const second = shared(() => startSecondApp(app));
 /** A process without relayed changes: it has to check by itself. */
 const deaf = shared(() => startSecondApp(app, { listens: false }));
-let agents: Agents;
-
-beforeAll(async () => {
-  agents = agentsOf(app);
-});
 
 const statusAt = async ({ url }: { url: string }, token: string) =>
   (await request(`${url}/api/v1/agent/me`, token)).status;
 
 describe.each<[string, (id: string) => Promise<unknown>]>([
-  ['rotated', (id) => agents.rotate(id)],
-  ['revoked', (id) => agents.revoke(id)],
+  ['rotated', (id) => agentsOf(app).rotate(id)],
+  ['revoked', (id) => agentsOf(app).revoke(id)],
 ])('an agent that was %s', (_what, change) => {
   test('has no session at a listening process as soon as the change is made', async () => {
     const agent = await addAgent(app);
@@ -75,7 +69,7 @@ test('a new agent can authenticate at every process at once', async () => {
 test('no log line contains any part of a token, at level trace, for any error', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
-  const { credential: rotated } = made(await agents.rotate(agent.id));
+  const { credential: rotated } = made(await agentsOf(app).rotate(agent.id));
   const token = await signIn(app, rotated);
   const wrong = `wa_${'Zq7'.repeat(4)}_${'Kp9'.repeat(16)}x`;
   const tokens = [agent.credential, agent.token, rotated, token, wrong];

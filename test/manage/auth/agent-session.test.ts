@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readSession, signSession } from '../../../server/manage/auth/agent-session.ts';
 
 const key = Buffer.alloc(32, 1);
@@ -61,21 +61,19 @@ test('no single bit of a session can be changed', () => {
   }
 });
 
-describe('a value of another form is not a session', () => {
-  test.each([
-    ['nothing', ''],
-    ['the prefix alone', 'ws_'],
-    ['another prefix', token.replace('ws_', 'wa_')],
-    ['one character less', token.slice(0, -1)],
-    ['one character more', `${token}A`],
-    ['padding', `${token.slice(0, -1)}=`],
-    ['a line end in it', `${token.slice(0, -1)}\n`],
-    [
-      'the alphabet of ordinary base64',
-      `ws_${Buffer.from(token.slice(3), 'base64url').toString('base64').replace('=', '')}?`,
-    ],
-    ['very much', `ws_${'A'.repeat(1_000_000)}`],
-  ])('%s', (_what, other) => {
-    expect(readSession(other, [key], nowMs, longestMs)).toBeNull();
-  });
+test.each([
+  ['nothing', ''],
+  ['the prefix alone', 'ws_'],
+  ['another prefix', token.replace('ws_', 'wa_')],
+  ['one character less', token.slice(0, -1)],
+  ['one character more', `${token}A`],
+  ['padding', `${token.slice(0, -1)}=`],
+  ['a line end in it', `${token.slice(0, -1)}\n`],
+  [
+    'the alphabet of ordinary base64',
+    `ws_${Buffer.from(token.slice(3), 'base64url').toString('base64').replace('=', '')}?`,
+  ],
+  ['very much', `ws_${'A'.repeat(1_000_000)}`],
+])('a value of another form is not a session: %s', (_what, other) => {
+  expect(readSession(other, [key], nowMs, longestMs)).toBeNull();
 });

@@ -1,29 +1,19 @@
 /** Credentials and sessions over HTTP: every error has the same response. */
 import { randomUUID } from 'node:crypto';
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Agents } from '../../../server/manage/api/agents/agent-changes.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
 import { createCredential } from '../../../server/model/credential.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
-import { addAgent, agentsOf, request, signIn, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import { addAgent, agentsOf, request, signIn, startAgentApp } from '../../helpers/agents.ts';
 import { rawRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
 const app = shared(startAgentApp);
-let agents: Agents;
-let agent: TestAgent;
-let key: Buffer;
-
-beforeAll(async () => {
-  agents = agentsOf(app);
-  agent = await addAgent(app);
-  key = derivedKeys(loadSecretsKeys(app.settings), 'agent-sessions')[0]!;
-});
+const agent = shared(() => addAgent(app));
 
 const me = (token: string | null) => request(`${app.url}/api/v1/agent/me`, token);
 const session = (token: string | null, body: unknown = {}) => request(`${app.url}/api/v1/agent/session`, token, body);
-const inAMinuteMs = () => Date.now() + 60_000;
 
 /** The response to every error. */
 const refusal = {
@@ -77,7 +67,8 @@ describe('every error has the same 401 response', () => {
   }
 
   const otherLookup = () => agent.credential.replace(/^wa_.{12}/, createCredential('wa').text.slice(0, 15));
-  const claim = (rest = {}) => ({ agentId: agent.id, generation: 1, expiresAtMs: inAMinuteMs(), ...rest });
+  const signed = (rest = {}, key = derivedKeys(loadSecretsKeys(app.settings), 'agent-sessions')[0]!) =>
+    signSession({ agentId: agent.id, generation: 1, expiresAtMs: Date.now() + 60_000, ...rest }, key);
 
   test.each<[string, () => string | null]>([
     ['no token', () => null],
@@ -89,10 +80,10 @@ describe('every error has the same 401 response', () => {
     ['another look-up id before the secret', otherLookup],
     ['a user token', () => `wu_${agent.credential.slice(3)}`],
     ['two tokens in one header', () => `${agent.credential} ${agent.credential}`],
-    ['a session that has expired', () => signSession(claim({ expiresAtMs: Date.now() - 1 }), key)],
-    ['a session of a generation before', () => signSession(claim({ generation: 0 }), key)],
-    ['a session of an unknown agent', () => signSession(claim({ agentId: randomUUID() }), key)],
-    ['a session signed by another key', () => signSession(claim(), Buffer.alloc(32, 9))],
+    ['a session that has expired', () => signed({ expiresAtMs: Date.now() - 1 })],
+    ['a session of a generation before', () => signed({ generation: 0 })],
+    ['a session of an unknown agent', () => signed({ agentId: randomUUID() })],
+    ['a session signed by another key', () => signed({}, Buffer.alloc(32, 9))],
     ['very much', () => `wa_${'x'.repeat(10_000)}`],
   ])('%s', (_what, token) => expectRefused(token()));
 
@@ -110,7 +101,7 @@ describe('every error has the same 401 response', () => {
 
   test('a rotated credential and its earlier sessions', async () => {
     const rotated = await addAgent(app);
-    const { credential } = made(await agents.rotate(rotated.id));
+    const { credential } = made(await agentsOf(app).rotate(rotated.id));
     await expectRefused(rotated.credential);
     await expectRefused(rotated.token);
     expect((await me(await signIn(app, credential))).status).toBe(200);
@@ -118,7 +109,7 @@ describe('every error has the same 401 response', () => {
 
   test('a revoked credential and its sessions', async () => {
     const revoked = await addAgent(app);
-    expect(await agents.revoke(revoked.id)).toMatchObject({ kind: 'done', value: { revoked: true } });
+    expect(await agentsOf(app).revoke(revoked.id)).toMatchObject({ kind: 'done', value: { revoked: true } });
     await expectRefused(revoked.credential);
     await expectRefused(revoked.token);
   });

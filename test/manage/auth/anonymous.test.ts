@@ -8,7 +8,7 @@ import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { RawClient } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const MAX = 5;
@@ -173,7 +173,7 @@ describe('two processes with RATE_LIMIT_BACKEND=shared', () => {
 describe.each(documents)('%s', (path) => {
   test('is compressed to at most 128 kB, and the same text in every coding', async () => {
     const plain = Buffer.from(await (await ask(newClient(), path)).arrayBuffer());
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     const from = newClient();
     for (const [coding, decode] of [
       ['gzip', gunzipSync],
@@ -187,12 +187,11 @@ describe.each(documents)('%s', (path) => {
       expect(body.length).toBeLessThan(131_072);
       expect(decode(body).equals(plain)).toBe(true);
     }
-    client.destroy();
   });
 
   test('is made and compressed once: later requests take little of its processor time', async () => {
-    const other = await startTestApp();
-    const client = await RawClient.connect(other.port);
+    const other = await ofTest(startTestApp());
+    const client = await ofTest(RawClient.connect(other.port));
     const cpuMsOf = async (count: number) => {
       const before = process.cpuUsage();
       for (let i = 0; i < count; i++) {
@@ -205,8 +204,6 @@ describe.each(documents)('%s', (path) => {
     const firstMs = await cpuMsOf(1);
     const laterMs = await cpuMsOf(20);
     expect(laterMs).toBeLessThan(3 * firstMs);
-    client.destroy();
-    await other.stop();
   });
 
   test('answers 304 to its ETag, alone, in a list, or as a star', async () => {
@@ -226,7 +223,7 @@ describe('a client without credentials that does not read', () => {
   const sockets: Socket[] = [];
 
   test('is refused large responses until it reads or leaves, and one that reads is served', async () => {
-    const unread = await startTestApp({ CLIENT_UNREAD_BYTES_MAX: 1_048_576 });
+    const unread = await ofTest(startTestApp({ CLIENT_UNREAD_BYTES_MAX: 1_048_576 }));
     const [asset] = /\/assets\/[\w-]+-htmx\.js/.exec(await (await fetch(`${unread.url}/sign-in`)).text())!;
     const open = () => {
       const socket = connect(unread.port, '127.0.0.1').on('error', () => {});
@@ -247,6 +244,5 @@ describe('a client without credentials that does not read', () => {
     expect((await fetch(`${unread.url}/healthz`)).status).toBe(200);
     for (const socket of sockets.splice(0)) socket.destroy();
     await until(async () => (await fetch(unread.url + path)).status === 200);
-    await unread.stop();
   });
 });

@@ -1,13 +1,13 @@
 /** Data signed with SECRETS_KEY_PREVIOUS is accepted only for a short time after the replacement. */
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
-import type { Database } from '../../../server/store/connect/pool.ts';
 import { recordKeys } from '../../../server/store/secrets/keys.ts';
 import { deriveKey, fingerprintOf, seal } from '../../../server/store/secrets/seal.ts';
 import { addAgent, request, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
 import { CALLBACK, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofEach, shared } from '../../helpers/shared.ts';
 import { problemShown } from '../../helpers/web-client.ts';
 
 const [current, previous, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [
@@ -17,13 +17,10 @@ const [current, previous, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte
 ];
 const keys = { SECRETS_KEY: current, SECRETS_KEY_PREVIOUS: previous };
 /** What the database knows of the previous key. @param seconds since it was replaced; null: it is in use */
-async function setReplaced(database: Database, seconds: number | null | 'unknown'): Promise<void> {
-  await database.query({ text: 'delete from secrets_keys' });
-  if (seconds !== 'unknown')
-    await database.query({
-      text: 'insert into secrets_keys (fingerprint, replaced_at) values ($1, now() - make_interval(secs => $2))',
-      values: [fingerprintOf(previous), seconds],
-    });
+async function setReplaced({ sql }: TestApp, seconds: number | null | 'unknown'): Promise<void> {
+  await sql('delete from secrets_keys');
+  const text = 'insert into secrets_keys (fingerprint, replaced_at) values ($1, now() - make_interval(secs => $2))';
+  if (seconds !== 'unknown') await sql(text, fingerprintOf(previous), seconds);
 }
 
 describe('an agent session', () => {
@@ -44,12 +41,12 @@ describe('an agent session', () => {
     ['was never in use', 'unknown', 401],
     ['is in use at another machine', null, 200],
   ] as const)('of a previous key that %s', async (_when, seconds, status) => {
-    await setReplaced(app.database, seconds);
+    await setReplaced(app, seconds);
     expect([await statusOf(signed(previous)), await statusOf(signed(current))]).toEqual([status, 200]);
   });
 
   test('of the previous key is answered 503 while the time of the replacement is unknown', async () => {
-    await setReplaced(app.database, 0);
+    await setReplaced(app, 0);
     await app.cutOff();
     onTestFinished(() => app.restore());
     expect(await statusOf(signed(previous))).toBe(503);
@@ -77,12 +74,12 @@ describe('a hosted sign-in in progress', () => {
     ['was replaced 10 minutes ago', 600, 'sign_in_expired'],
     ['was never in use', 'unknown', 'sign_in_expired'],
   ] as const)('with a previous key that %s', async (_when, seconds, code) => {
-    await setReplaced(hosted.app.database, seconds);
+    await setReplaced(hosted.app, seconds);
     expect([await callBack(previous), await callBack(current)]).toEqual([code, 'identity_refused']);
   });
 
   test('with a longer lifetime than Weir allows is refused under both keys', async () => {
-    await setReplaced(hosted.app.database, 0);
+    await setReplaced(hosted.app, 0);
     expect([await callBack(previous, 3_600), await callBack(current, 3_600)]).toEqual([
       'sign_in_expired',
       'sign_in_expired',
@@ -91,25 +88,17 @@ describe('a hosted sign-in in progress', () => {
 });
 
 describe('the time of a replacement', () => {
-  let database: Database;
-  beforeEach(async () => {
-    const fresh = await freshDatabase();
-    database = fresh.database;
-    onTestFinished(fresh.drop);
-  });
+  const fresh = ofEach(freshDatabase);
 
   /** Recorded like by a start or by `keys rotate`. Whether it replaced another key. */
   const record = (now: string, before: string | null, again = false) =>
-    database.transaction(async (query) => {
+    fresh.database.transaction(async (query) => {
       const previous = before === null ? null : fingerprintOf(before);
       return (await recordKeys(query, fingerprintOf(now), previous, { again })).length > 0;
     });
   const replacedAt = async (key: string) => {
-    const [row] = await database.query<{ at: string | null }>({
-      text: 'select replaced_at::text as at from secrets_keys where fingerprint = $1',
-      values: [fingerprintOf(key)],
-    });
-    return row?.at;
+    const text = 'select replaced_at::text as at from secrets_keys where fingerprint = $1';
+    return (await fresh.sql<{ at: string | null }>(text, fingerprintOf(key)))[0]?.at;
   };
 
   test('is the first start with a new key, and no later start changes it', async () => {

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { hash as argon2 } from '@node-rs/argon2';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { isOutdated } from '../../../server/manage/auth/password-hash.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../../server/manage/auth/people.ts';
 import { deleteEndedSessions } from '../../../server/store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../../server/store/queries/users/sign-in-failures.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn, type TestPerson } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
 const ada = shared(() => addPerson(app, 'operator'));
@@ -185,29 +185,25 @@ test('a hash with older parameters is replaced at the sign-in', async () => {
 
 test('maintenance deletes expired sessions and old failures, and nothing else', async () => {
   const { database } = app;
-  await database.query({ text: 'delete from sessions; delete from sign_in_failures' });
+  await app.sql('delete from sessions; delete from sign_in_failures');
   const cookies = [];
   for (let i = 0; i < 3; i++) cookies.push(cookieOf(await signIn(app, ada.email)));
   const change = (cookie: string, to: string) =>
-    database.query({
-      text: `update sessions set ${to} where token_hash = sha256(convert_to($1, 'UTF8'))`,
-      values: [cookie.split('=')[1]],
-    });
+    app.sql(`update sessions set ${to} where token_hash = sha256(convert_to($1, 'UTF8'))`, cookie.split('=')[1]);
   await change(cookies[0]!, 'expires_at = now()');
   await change(cookies[1]!, "last_seen_at = now() - interval '24 hours'");
-  await database.query({
-    text: `insert into sign_in_failures values ('ip:a', 1, now() - interval '25 hours'), ('ip:b', 1, now() - interval '23 hours')`,
-  });
+  await app.sql(
+    `insert into sign_in_failures values ('ip:a', 1, now() - interval '25 hours'), ('ip:b', 1, now() - interval '23 hours')`,
+  );
   expect([await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS), await deleteOldFailures(database)]).toEqual([
     2, 1,
   ]);
   expect((await account(cookies[2]!)).status).toBe(200);
-  expect(await database.query({ text: 'select key from sign_in_failures' })).toEqual([{ key: 'ip:b' }]);
+  expect(await app.sql('select key from sign_in_failures')).toEqual([{ key: 'ip:b' }]);
 });
 
 test('the session cookie of an https origin has the prefix __Host- and is Secure', async () => {
-  const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
-  onTestFinished(() => secure.stop());
+  const secure = await ofTest(startTestApp({ PUBLIC_URL: 'https://weir.example' }, app));
   const answer = await signIn(secure, ada.email);
   expect(answer.headers.getSetCookie()[0]).toMatch(
     /^__Host-weir_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax; Secure$/,

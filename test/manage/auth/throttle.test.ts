@@ -1,6 +1,6 @@
 /** Limits on password attempts, of a browser that signed in before too. Each test uses its own addresses and accounts. */
 import { randomUUID } from 'node:crypto';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Exchange } from '../../../server/base/http/exchange.ts';
 import { DEVICE_SECONDS, DeviceCookies } from '../../../server/manage/auth/device-cookies.ts';
 import { HASHING_WORK_MAX } from '../../../server/manage/auth/password-hash.ts';
@@ -8,7 +8,7 @@ import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../../server/manage
 import { problems } from '../../../server/model/errors.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { type Answer, addPerson, givePassword, PASSWORD, signIn, type TestPerson } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
 /** Another process on the same database. */
@@ -211,8 +211,7 @@ test('a sign-in sets a device cookie that is HttpOnly and SameSite, and Secure f
   expect((await attempt(email, PASSWORD)).headers.getSetCookie()[1]).toMatch(
     new RegExp(`^weir_device=${value}; ${attributes}$`),
   );
-  const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
-  onTestFinished(() => secure.stop());
+  const secure = await ofTest(startTestApp({ PUBLIC_URL: 'https://weir.example' }, app));
   expect((await signIn(secure, email)).headers.getSetCookie()[1]).toMatch(
     new RegExp(`^__Host-weir_device=${value}; ${attributes}; Secure$`),
   );

@@ -1,23 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { ATTEMPTS_MAX } from '../../../server/manage/conditions/post.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, alertsOf, startAlertReceiver } from '../../helpers/alert-receiver.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const never = new AbortController().signal;
-let fresh: FreshDatabase;
-let pools: Database[];
-beforeEach(async () => {
-  pools = [];
-  fresh = await freshDatabase();
-});
+const fresh = ofEach(freshDatabase);
+const pools: Database[] = [];
 afterEach(async () => {
-  for (const pool of pools) await pool.close();
-  await fresh.drop();
+  for (const pool of pools.splice(0)) await pool.close();
 });
 
 const run = (text: string, values: unknown[] = []) => fresh.sql(text, ...values);

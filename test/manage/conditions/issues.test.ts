@@ -1,6 +1,6 @@
 /** Issues: conditions that were seen. Each begins, is seen again, and is resolved by its cause alone; users say who looks after it. */
 import { randomUUID } from 'node:crypto';
-import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { issueOperations } from '../../../server/manage/api/issues/issue-operations.ts';
 import { describeIssue, type Held } from '../../../server/manage/conditions/describe.ts';
@@ -10,11 +10,12 @@ import { ISSUES_MAX } from '../../../server/model/issues.ts';
 import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { addOutages, deleteOldIssues, listIssues } from '../../../server/store/queries/alerts/issues.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
+import { fakeTimers } from '../../helpers/clock.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
@@ -96,10 +97,10 @@ describe('what holds', () => {
     const held: Held[] = [...many, { kind: 'process', subject: { id: '77', name: '77' } }];
     const seen = async (ms: number) => {
       await recordHeld(fresh.database, held, startMs + ms);
-      const rows = await fresh.database.query<{ kind: string }>({
-        text: 'select distinct kind from issues where last_at = $1 order by 1',
-        values: [iso(ms)],
-      });
+      const rows = await fresh.sql<{ kind: string }>(
+        'select distinct kind from issues where last_at = $1 order by 1',
+        iso(ms),
+      );
       return rows.map(({ kind }) => kind);
     };
     expect(await seen(0)).toEqual(['dead_letters', 'process']);
@@ -347,10 +348,10 @@ test('readers share an update that found thousands', async () => {
   const app = await startAgentApp();
   const operator = await addPerson(app, 'operator');
   const pause = (paused: string, agents: string) =>
-    app.database.query({ text: `update agents set paused_at = ${paused} where name ${agents}` });
+    app.sql(`update agents set paused_at = ${paused} where name ${agents}`);
   const open = async () =>
     (await operator.api('GET', '/api/v1/issues?state=open&kind=paused&limit=1')).body.items.length;
-  await app.database.query({ text: insertAgents(1001) });
+  await app.sql(insertAgents(1001));
   await pause('null', `<> 'agent 1'`);
   expect(await open()).toBe(1);
   await pause('null', 'is not null');
@@ -363,12 +364,8 @@ test('readers share an update that found thousands', async () => {
 });
 
 test('no update is shared during an outage, and none for longer when the clock is set back', async () => {
-  const fresh = await freshDatabase();
-  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
-  onTestFinished(async () => {
-    vi.useRealTimers();
-    await fresh.drop();
-  });
+  const fresh = await ofTest(freshDatabase());
+  fakeTimers({ toFake: ['Date', 'performance'] });
   let failure: CommitFailure | null = { sqlState: '53100', reason: 'could not extend file' };
   const { updateIssues, operations } = issueOperations({
     settings: settingsOf({}),
@@ -398,22 +395,17 @@ test('no update is shared during an outage, and none for longer when the clock i
 });
 
 test('a process looks for issues as often after the clock was set back', async () => {
-  const app = await startAgentApp();
-  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
-  onTestFinished(async () => {
-    vi.useRealTimers();
-    await app.stop();
-  });
+  const app = await ofTest(startAgentApp());
+  fakeTimers({ toFake: ['Date', 'performance'] });
   const tally = new Tally(Date.now());
   tally.take(process.pid, app.app.sample(), Date.now());
   const second = tally.second(Date.now(), null);
-  const open = async () =>
-    (await app.database.query({ text: `select from issues where kind = 'paused' and resolved_at is null` })).length;
-  await app.database.query({ text: insertAgents(1) });
+  const open = async () => (await app.sql(`select from issues where kind = 'paused' and resolved_at is null`)).length;
+  await app.sql(insertAgents(1));
   app.app.live(second);
   await expect.poll(open).toBe(1);
 
-  await app.database.query({ text: `update agents set paused_at = null` });
+  await app.sql(`update agents set paused_at = null`);
   vi.setSystemTime(Date.now() - HOUR_MS);
   vi.advanceTimersByTime(15_000);
   app.app.live(second);

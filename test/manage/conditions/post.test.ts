@@ -1,20 +1,17 @@
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { Webhook } from 'standardwebhooks';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { postAlert, retryMs } from '../../../server/manage/conditions/post.ts';
+import { listening } from '../../helpers/ports.ts';
+import { gate } from '../../helpers/wait.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 const message = { id: 'msg_1', body: '{"type":"alert.test","text":"5 % – ü"}' };
 
 async function receiver(listener: RequestListener): Promise<string> {
-  const server = createHttpServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook/T0SECRET?token=SECRET`;
+  const port = await listening(createHttpServer(listener));
+  return `http://127.0.0.1:${port}/hook/T0SECRET?token=SECRET`;
 }
 const allowing = (ALERT_URL: string, ALERT_SECRET: string | undefined = SECRET) =>
   ({ ALERT_URL, ALERT_SECRET, ALERT_PRIVATE_NETWORKS: 'allow' }) as const;
@@ -109,10 +106,7 @@ test('a redirect is not followed', async () => {
 });
 
 test('an endless response is cut off, and its status counts', async () => {
-  let closed = () => {};
-  const isClosed = new Promise<void>((resolve) => {
-    closed = resolve;
-  });
+  const { opened: isClosed, open: closed } = gate();
   const url = await receiver((_, response) => {
     response.writeHead(200);
     const write = () => {
@@ -127,10 +121,7 @@ test('an endless response is cut off, and its status counts', async () => {
 
 test('a target on a private network is refused without a connection, unless it is allowed', async () => {
   let connections = 0;
-  const server = createServer(() => connections++);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(createServer(() => connections++));
   for (const host of ['127.0.0.1', 'localhost', '0x7f000001', '[::ffff:127.0.0.1]'])
     expect(
       await postAlert(

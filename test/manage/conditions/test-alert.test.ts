@@ -1,21 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
-import { type Overrides, startTestApp, type TestApp } from '../../helpers/app.ts';
+import { type Overrides, startTestApp } from '../../helpers/app.ts';
 import { weir } from '../../helpers/command.ts';
 import { addPerson, csrfToken } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  // Nothing listens on port 1.
-  app = await startTestApp({
-    SECRETS_KEY: someKey,
-    ALERT_URL: 'http://127.0.0.1:1/SECRETPATH',
-    ALERT_SECRET,
-    ALERT_PRIVATE_NETWORKS: 'allow',
-  });
-});
-afterAll(() => app.stop());
+// Nothing listens on port 1.
+const alerting = { ALERT_URL: 'http://127.0.0.1:1/SECRETPATH', ALERT_SECRET, ALERT_PRIVATE_NETWORKS: 'allow' };
+const app = shared(() => startTestApp({ SECRETS_KEY: someKey, ...alerting }));
 
 test('a test alert shows its result over the API, on the page Status and in the audit log', async () => {
   const operator = await addPerson(app, 'operator');

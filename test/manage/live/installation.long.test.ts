@@ -1,25 +1,18 @@
 /** Counters, streams and the status of a whole Weir: a primary, two processes, a real database. */
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { expect, test } from 'vitest';
+import { addPerson } from '../../helpers/people.ts';
 import { startSender } from '../../helpers/sender.ts';
+import { shared } from '../../helpers/shared.ts';
 import { openStream } from '../../helpers/stream.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, startWeir, type Weir } from '../../helpers/weir.ts';
+import { asApp, kill, startWeir } from '../../helpers/weir.ts';
 
 const password = 'correct horse battery staple';
-let weir: Weir;
-let webhook: { path: string; secret: string };
-let operator: TestPerson;
-let url: string;
-
-beforeAll(async () => {
-  weir = await startWeir({ ADMIN_EMAIL: 'first@example.org', ADMIN_PASSWORD: password });
-  webhook = await weir.addWebhook();
-  url = `http://127.0.0.1:${weir.port}`;
-  operator = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
-});
-afterAll(() => weir.stop());
+const weir = shared(() => startWeir({ ADMIN_EMAIL: 'first@example.org', ADMIN_PASSWORD: password }));
+const webhook = shared(() => weir.addWebhook());
+const site = shared(async () => asApp(weir));
+const operator = shared(() => addPerson(site, 'operator'));
 
 /** The connection may have been to a process that was just killed. */
 const counters = () =>
@@ -69,7 +62,7 @@ test('counters are summed over all processes, and do not fall when one exits', a
 
 test('a stream continues after a restart, and the counters are those of the last minutes', async () => {
   const headers = { cookie: operator.cookie };
-  const stream = await openStream(`${url}/api/v1/stream`, headers);
+  const stream = await openStream(`${site.url}/api/v1/stream`, headers);
   await send(3);
   await until(() => stream.of('event').length >= 3);
   const lastId = stream.frames.findLast(({ id }) => id !== undefined)!.id!;
@@ -79,7 +72,7 @@ test('a stream continues after a restart, and the counters are those of the last
   const missed = await send(5);
   await until(() => weir.events('restarted').length === 1);
 
-  const again = await openStream(`${url}/api/v1/stream`, { ...headers, 'last-event-id': lastId });
+  const again = await openStream(`${site.url}/api/v1/stream`, { ...headers, 'last-event-id': lastId });
   const more = await send(2);
   const ids = () => again.of('event').map(({ id }) => id as string);
   await until(() => ids().filter((id) => !known.has(id)).length >= missed + more);

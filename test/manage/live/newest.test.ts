@@ -1,11 +1,12 @@
 /** Results of the query of a process, over real events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { type FoundEvents, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../../server/manage/live/newest.ts';
 import type { Database, DatabasePool } from '../../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { readNewest } from '../../../server/store/queries/events/events.ts';
+import { fakeTimers } from '../../helpers/clock.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -100,8 +101,7 @@ test('a quiet webhook is found beside a busy one', async () => {
 });
 
 test('any number of watches of one webhook are one query a time, and none are left after them', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  onTestFinished(() => void vi.useRealTimers());
+  fakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   let [asked, answered] = [0, 0];
   const query: Database['query'] = async (statement) => {
     asked++;
@@ -153,8 +153,7 @@ test('events during an outage of the query are found after it', async () => {
     commit`);
   await until(() => failed > 0);
   // Now the event is older than the range that a later poll reads.
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + OVERLAP_MS + 2_000 });
-  onTestFinished(() => void vi.useRealTimers());
+  fakeTimers({ toFake: ['Date'], now: Date.now() + OVERLAP_MS + 2_000 });
   const failedBefore = failed;
   await until(() => failed > failedBefore);
   await run('alter table hidden rename to events');

@@ -1,18 +1,14 @@
 /** The tools of an agent, called by the official client over HTTP. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, letPass, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
-import { connect, type McpAgent, post } from '../../helpers/mcp.ts';
+import { connect, post } from '../../helpers/mcp.ts';
 import { signatureOf } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const app = shared(startAgentApp);
 const webhook = shared(() => app.addWebhook({ name: 'shop', event_type_from: 'json:/type' }));
 const agent = shared(() => addAgent(app, [webhook]));
-let mcp: McpAgent;
-beforeAll(async () => {
-  mcp = await connect(app.url, agent.credential);
-});
-afterAll(() => mcp.close());
+const mcp = shared(() => connect(app.url, agent.credential));
 
 const waitOne = async () => (await mcp.done('wait_for_events', { wait_seconds: 30 })).deliveries[0];
 
@@ -106,8 +102,9 @@ test('a rejected event comes again with its next attempt, and an expired receipt
   await mcp.done('acknowledge', { receipts: [third.receipt] });
 });
 
-describe('what is not a receipt', () => {
-  test.each(['acknowledge', 'reject', 'extend_lease'])('is an error of %s, which settles nothing', async (tool) => {
+test.each(['acknowledge', 'reject', 'extend_lease'])(
+  'what is not a receipt is an error of %s, which settles nothing',
+  async (tool) => {
     const eventId = await send(webhook);
     const { receipt, delivery_id } = await waitOne();
     for (const [position, wrong] of [delivery_id, eventId, `${receipt}x`, 'all', ''].entries()) {
@@ -120,8 +117,8 @@ describe('what is not a receipt', () => {
     }
     expect(await rowOf(app.database, delivery_id)).toMatchObject({ state: 'leased', attempts: 1 });
     expect(await mcp.done('acknowledge', { receipts: [receipt.toUpperCase()] })).toMatchObject({ gone: [] });
-  });
-});
+  },
+);
 
 test('a long body is cut between characters, and get_event returns the rest', async () => {
   const body = JSON.stringify({ type: 'big', text: 'ä€😀x'.repeat(3_000) });

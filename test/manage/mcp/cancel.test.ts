@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { addAgent, send, startAgentApp, startSecondApp, storeEvents } from '../../helpers/agents.ts';
 import { connect, post, toolCall } from '../../helpers/mcp.ts';
-import { ofEach, shared } from '../../helpers/shared.ts';
+import { ofEach, ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const app = shared(startAgentApp);
@@ -64,7 +64,7 @@ test('a cancellation ends the calls of its process when no change is relayed, as
 });
 
 test('the official client cancels by aborting its call, which closes the connection', async () => {
-  const client = await connect(app.url, agent.token);
+  const client = await ofTest(connect(app.url, agent.token));
   const leaving = new AbortController();
   const given = { name: 'wait_for_events', arguments: { wait_seconds: WAIT_SECONDS } };
   const call = client.client.callTool(given, { signal: leaving.signal });
@@ -73,7 +73,6 @@ test('the official client cancels by aborting its call, which closes the connect
   await expect(call).rejects.toThrow();
   await until(async () => (await waiting()) === 0, { timeoutMs: (WAIT_SECONDS - 5) * 1_000 });
   await expectUntouched();
-  await client.close();
 });
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';

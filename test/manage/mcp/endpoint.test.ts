@@ -2,11 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, signIn, startAgentApp } from '../../helpers/agents.ts';
 import { post, toolCall } from '../../helpers/mcp.ts';
 import { addPerson } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const console = 'https://console.example.org';
 const app = shared(() => startAgentApp({ CORS_ORIGINS: console, PUBLIC_URL: 'https://weir.example.org' }));
@@ -137,8 +137,9 @@ describe('a message', () => {
 });
 
 test('credentials count in the limit of agents; sessions only in what agents share with users', async () => {
-  const limited = await startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: 3, RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: 86_400 });
-  onTestFinished(() => limited.stop());
+  const limited = await ofTest(
+    startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: 3, RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: 86_400 }),
+  );
   const { credential } = await addAgent(limited);
   const session = await signIn(limited, credential);
   for (let i = 0; i < 5; i++) expect((await post(limited.url, session, list)).status).toBe(200);

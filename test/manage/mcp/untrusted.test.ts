@@ -1,6 +1,6 @@
 /** What strangers wrote stands once in the answer of every tool, between markers: in untrusted_content, or as text. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import { expect, test } from 'vitest';
+import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import { connect, type McpAgent } from '../../helpers/mcp.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
@@ -16,20 +16,10 @@ const FORGED = ['\n', '\r', '\u0085', '\u2028', '\u2029']
 
 const app = shared(startAgentApp);
 const operator = shared(() => addPerson(app, 'operator'));
-let agent: TestAgent;
-const webhook = shared(() => app.addWebhook());
-let asAgent: McpAgent;
-let asUser: McpAgent;
-beforeAll(async () => {
-  await operator.api('PATCH', `/api/v1/webhooks/${webhook.id}`, { event_type_from: 'json:/type' });
-  agent = await addAgent(app, [webhook]);
-  asAgent = await connect(app.url, agent.credential);
-  asUser = await connect(app.url, operator.token);
-});
-afterAll(async () => {
-  await asAgent.close();
-  await asUser.close();
-});
+const webhook = shared(() => app.addWebhook({ event_type_from: 'json:/type' }));
+const agent = shared(() => addAgent(app, [webhook]));
+const asAgent = shared(() => connect(app.url, agent.credential));
+const asUser = shared(() => connect(app.url, operator.token));
 
 const body = JSON.stringify({ type: `${MARK} type`, text: FORGED });
 

@@ -1,5 +1,5 @@
 /** The tools of users, with API tokens of each role. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import { connect, type McpAgent } from '../../helpers/mcp.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -9,16 +9,8 @@ import { until } from '../../helpers/wait.ts';
 
 const app = shared(startAgentApp);
 const operator = shared(() => addPerson(app, 'operator'));
-let mcp: McpAgent;
-let viewer: McpAgent;
-beforeAll(async () => {
-  mcp = await connect(app.url, operator.token);
-  viewer = await connect(app.url, (await addPerson(app, 'viewer')).token);
-});
-afterAll(async () => {
-  await viewer.close();
-  await mcp.close();
-});
+const mcp = shared(() => connect(app.url, operator.token));
+const viewer = shared(async () => connect(app.url, (await addPerson(app, 'viewer')).token));
 
 const namesOf = async (client: McpAgent) => (await client.tools()).map(({ name }) => name);
 const reading = [

@@ -10,7 +10,7 @@ import {
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
@@ -18,7 +18,7 @@ import { startHostedApp } from '../../helpers/hosted.ts';
 import { post } from '../../helpers/mcp.ts';
 import { OAuthClient, REDIRECT, startOAuthApp } from '../../helpers/oauth.ts';
 import { addPerson, PASSWORD, request } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const app = shared(startOAuthApp);
@@ -218,8 +218,9 @@ describe('what a client may do', () => {
   });
 
   test('hosted: a sign-in at the provider that is recent takes the place of the password', async () => {
-    const hosted = await startHostedApp({ people: { ada: { role: 'operator' } } } as never, { OAUTH_ENABLED: 'true' });
-    onTestFinished(() => hosted.stop());
+    const hosted = await ofTest(
+      startHostedApp({ people: { ada: { role: 'operator' } } } as never, { OAUTH_ENABLED: 'true' }),
+    );
     const person = await addPerson(hosted.app, 'operator');
     const client = await OAuthClient.register(hosted.app);
     expect((await client.decide(person, { access: 'viewer', current_password: '' })).status).toBe(303);
@@ -307,8 +308,7 @@ describe('access ends', () => {
 
 test('pages of CORS_ORIGINS may read what clients ask for', async () => {
   const origin = 'https://inspector.example';
-  const open = await startOAuthApp({ CORS_ORIGINS: origin });
-  onTestFinished(() => open.stop());
+  const open = await ofTest(startOAuthApp({ CORS_ORIGINS: origin }));
   for (const path of ['/oauth/token', '/oauth/register', '/.well-known/oauth-protected-resource/mcp']) {
     const asked = { origin, 'access-control-request-method': 'POST' };
     const { status, headers } = await request(open.url + path, 'OPTIONS', undefined, asked);
@@ -317,8 +317,7 @@ test('pages of CORS_ORIGINS may read what clients ask for', async () => {
 });
 
 test('without OAUTH_ENABLED nothing of it exists', async () => {
-  const off = await startTestApp();
-  onTestFinished(() => off.stop());
+  const off = await ofTest(startTestApp());
   const paths = [
     '/.well-known/oauth-protected-resource',
     '/.well-known/oauth-authorization-server',

@@ -1,5 +1,5 @@
 /** Trying a filter on stored events: by the API, a command and the page; and what shows a filter that fails. */
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
 import { addAgent, agentsOf, send } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
@@ -7,7 +7,7 @@ import { startPagesApp } from '../../helpers/browser.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
 const app = shared(() => startPagesApp({ SECRETS_KEY: someKey }));
@@ -86,8 +86,7 @@ test('the command gives up an expression that takes too long, as the server does
   const slow = await app.addWebhook();
   for (let i = 0; i < 2; i++) await send(slow, JSON.stringify({ text: `${'a'.repeat(60)}b` }));
   const given = ['filter', 'test', '--webhook', slow.id, '--filter', 'body.text.matches("^(a+)+$")'];
-  const hurried = await startTestApp({ FILTER_TIMEOUT_MS: 50 }, app);
-  onTestFinished(() => hurried.stop());
+  const hurried = await ofTest(startTestApp({ FILTER_TIMEOUT_MS: 50 }, app));
   const { out } = await weir(hurried, ...given);
   expect(out).toMatch(/ failed +it took longer than 50 ms\n.+ undecided *\n\n.* 1 left out: /);
 });

@@ -1,9 +1,10 @@
 import { createHmac } from 'node:crypto';
 import twilio from 'twilio/lib/webhooks/webhooks.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { presetNamed, presets } from '../../../server/model/signatures/presets.ts';
 import { URLS_MAX, urlCandidates } from '../../../server/model/signatures/urls.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const SECRET = 'a secret';
 const FIELDS = { From: '+15551234567', Body: 'größe & 水' };
@@ -39,11 +40,7 @@ describe.each([
   ['http://weir.example.org', ''],
   ['https://weir.example.org:8443', ':8443'],
 ])('where FRONTEND_PUBLIC_API_URL is %s', (publicUrl, port) => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startTestApp({ FRONTEND_PUBLIC_API_URL: publicUrl });
-  });
-  afterAll(() => app.stop());
+  const app = shared(() => startTestApp({ FRONTEND_PUBLIC_API_URL: publicUrl }));
 
   const accepted = [`https://weir.example.org${port}`, 'https://weir.example.org', 'https://weir.example.org:443'];
   test.each(Object.keys(senders))('%s may sign its forms, and no other host or path', async (scheme) => {
@@ -67,7 +64,7 @@ describe.each([
 });
 
 test('a request whose URL is as configured is verified once, any other at most twice', async () => {
-  const app = await startTestApp({ FRONTEND_PUBLIC_API_URL: 'https://weir.example.org' });
+  const app = await ofTest(startTestApp({ FRONTEND_PUBLIC_API_URL: 'https://weir.example.org' }));
   const { path } = await app.addWebhook({ secret: SECRET, signature_scheme: 'twilio' });
   const verified = async (url: string) => {
     const before = await app.metric('weir_verify_batch_requests');
@@ -80,7 +77,6 @@ test('a request whose URL is as configured is verified once, any other at most t
   expect(one).toBeGreaterThan(0);
   expect(await verified(`https://weir.example.org:443${path}`)).toBe(2 * one);
   expect(await verified('https://other.example.org')).toBe(2 * one);
-  await app.stop();
 });
 
 describe('the URLs that are tried', () => {

@@ -4,12 +4,11 @@ import { spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip, gunzipSync } from 'node:zlib';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { archiveTo } from '../../../server/operate/backup/write.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
@@ -19,8 +18,10 @@ import { type Archive, dropOldPartitions } from '../../../server/store/retention
 import { createPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
 import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
 import { expectRefused, weirOn } from '../../helpers/command.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const nowMs = Date.now();
@@ -28,43 +29,47 @@ const oldMs = nowMs - 6 * DAY_MS;
 const partition = partitionName('events', oldMs);
 const file = `${partition}.ndjson.gz`;
 const archiveDir = () => join(directory, 'archive');
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 let directory: string;
 let webhookId: string;
 
 beforeEach(async () => {
-  fresh = await freshDatabase();
-  directory = await mkdtemp(join(tmpdir(), 'weir-a-'));
+  directory = temporaryDirectory();
   await mkdir(archiveDir());
   await createPartitions(fresh.database, oldMs);
   webhookId = randomUUID();
-  await fresh.database.query({ text: `insert into webhooks (id, name) values ($1, 'w')`, values: [webhookId] });
-});
-afterEach(async () => {
-  await fresh.drop();
-  await rm(directory, { recursive: true });
+  await fresh.sql(`insert into webhooks (id, name) values ($1, 'w')`, webhookId);
 });
 
 /** Stores one event with a delivery. */
 async function store(body: Buffer, { headers = 'x-a: 1\nx-a: 2', type = null as string | null, atMs = oldMs } = {}) {
   const id = uuidText(uuidv7(atMs, randomBytes(16)));
-  await fresh.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes)
+  await fresh.sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes)
            values ($1, $2, $3, '2001:db8::1', convert_to($4, 'UTF8'), 'text/plain', $5, $6, $7)`,
-    values: [id, webhookId, new Date(atMs).toISOString(), headers, type, body, body.length],
-  });
-  await fresh.database.query({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
+    id,
+    webhookId,
+    new Date(atMs).toISOString(),
+    headers,
+    type,
+    body,
+    body.length,
+  );
+  await fresh.sql(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
            values ($1, $2, gen_random_uuid(), $1, $3, $4, 'done', now())`,
-    values: [id, webhookId, new Date(atMs).toISOString(), body.length],
-  });
+    id,
+    webhookId,
+    new Date(atMs).toISOString(),
+    body.length,
+  );
   return id;
 }
 
 const rows = async () =>
-  (
-    await fresh.database.query<{ row: string }>({ text: 'select id || md5(e::text) as row from events e order by id' })
-  ).map(({ row }) => row);
+  (await fresh.sql<{ row: string }>('select id || md5(e::text) as row from events e order by id')).map(
+    ({ row }) => row,
+  );
 const drop = (archive: Archive = archiveTo(archiveDir())) => dropOldPartitions(fresh.database, 3, nowMs, { archive });
 const archived = () => readdir(archiveDir());
 const linesOf = async (name: string) =>
@@ -88,10 +93,8 @@ test('a day is written before it is dropped, and imported again byte for byte, o
   await store(Buffer.from('ünïcode \u2028\n'), { headers: 'x-ü: ü' });
   // More rows than a page, and bodies larger than one.
   for (const _ of [1, 2, 3]) await store(randomBytes(2_000_000));
-  await fresh.database.query({
-    text: `insert into events select overlay(id::text placing lpad(n::text, 6, '0') from 31)::uuid, webhook_id, received_at, source_ip, headers, content_type, body, bytes, event_type
-           from events, generate_series(1, 1100) n where event_type = 'order'`,
-  });
+  await fresh.sql(`insert into events select overlay(id::text placing lpad(n::text, 6, '0') from 31)::uuid, webhook_id, received_at, source_ip, headers, content_type, body, bytes, event_type
+           from events, generate_series(1, 1100) n where event_type = 'order'`);
   const before = await rows();
   const dropped = await drop();
   expect(dropped).toMatchObject({ unarchived: [], unhandled: 0 });
@@ -107,19 +110,19 @@ test('a day is written before it is dropped, and imported again byte for byte, o
   expect(await rows()).toEqual(before);
   expect(await imported()).toEqual({ imported: 0, existing: 1107 });
   expect(await rows()).toEqual(before);
-  expect(await fresh.database.query({ text: 'select from deliveries' })).toEqual([]);
+  expect(await fresh.sql('select from deliveries')).toEqual([]);
 });
 
 test('imported events get no deliveries, although an agent is subscribed', async () => {
-  await fresh.database.query({
-    text: `with agent as (insert into agents (id, name, lookup_id, secret_hash) values (gen_random_uuid(), 'a', 'aaaaaaaaaaaa', sha256('x')) returning id)
+  await fresh.sql(
+    `with agent as (insert into agents (id, name, lookup_id, secret_hash) values (gen_random_uuid(), 'a', 'aaaaaaaaaaaa', sha256('x')) returning id)
            insert into subscriptions (webhook_id, agent_id) select $1, id from agent`,
-    values: [webhookId],
-  });
+    webhookId,
+  );
   await store(Buffer.from('x'));
   await drop();
   expect(await imported()).toEqual({ imported: 1, existing: 0 });
-  expect(await fresh.database.query({ text: 'select from deliveries' })).toEqual([]);
+  expect(await fresh.sql('select from deliveries')).toEqual([]);
 });
 
 test.each([
@@ -164,7 +167,7 @@ async function killAt(point: 'page' | 'written') {
   await once(child, 'exit');
   // Postgres ends its session, with the lock of the archive, a moment later.
   const text = `select from pg_stat_activity where application_name = 'killed' and datname = current_database()`;
-  await until(async () => (await fresh.database.query({ text })).length === 0);
+  await until(async () => (await fresh.sql(text)).length === 0);
 }
 
 test.each(['page', 'written'] as const)('a run that is killed at a %s is repeated, with one file', async (point) => {
@@ -210,7 +213,7 @@ test('an import creates missing days, and refuses what retention would remove', 
   await drop();
   const refused = await weirOn(fresh.conninfo, 'event', 'import', join(archiveDir(), file));
   expect(refused).toMatchObject({ code: 0 });
-  expect(await fresh.database.query({ text: 'select id from events' })).toEqual([{ id }]);
+  expect(await fresh.sql('select id from events')).toEqual([{ id }]);
 
   const old = {
     id: uuidText(uuidv7(nowMs - 40 * DAY_MS, randomBytes(16))),
@@ -236,7 +239,7 @@ test('an import creates missing days, and refuses what retention would remove', 
 
 test('imported events that the retention of their webhook had removed are removed again by its next run', async () => {
   await store(Buffer.from('old'));
-  await fresh.database.query({ text: 'update webhooks set retention_days = 2' });
+  await fresh.sql('update webhooks set retention_days = 2');
   const path = join(directory, 'export.ndjson');
   await writeFile(path, (await weirOn(fresh.conninfo, 'event', 'export')).out);
   const removed = async () => (await removeExpiredEvents(fresh.database, 30, nowMs)).events;
@@ -252,7 +255,7 @@ test('an export with bodies can be imported', async () => {
   const before = await rows();
   const path = join(directory, 'export.ndjson');
   await writeFile(path, (await weirOn(fresh.conninfo, 'event', 'export')).out);
-  await fresh.database.query({ text: 'delete from events' });
+  await fresh.sql('delete from events');
   expect(JSON.parse((await weirOn(fresh.conninfo, 'event', 'import', path, '--json')).out)).toMatchObject({
     imported: 1,
   });

@@ -15,40 +15,35 @@ import { type CommandResult, expectRefused, weirOn, weirOnWith } from '../../hel
 import { installNextRelease, nextMigration } from '../../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { PATIENCE_MS, until } from '../../helpers/wait.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
 
 let directory: string;
-let source: FreshDatabase;
+const source = shared(freshDatabase);
 let target: FreshDatabase;
 let file: string;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'weir-b-'));
   file = join(directory, 'weir.dump');
-  source = await freshDatabase();
-  await source.database.query({
-    text: `
+  await source.sql(`
       insert into webhooks (id, name) values ('00000000-0000-4000-8000-000000000001', 'orders');
       insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
       select gen_random_uuid(), '00000000-0000-4000-8000-000000000001', now() - n * interval '1 millisecond', '192.0.2.1', '{}', convert_to(rpad('body ' || n, 2000), 'UTF8'), 2000
-      from generate_series(1, 1500) n`,
-  });
+      from generate_series(1, 1500) n`);
   // Several parts of the file, and more than a pipe holds: a program that lists the archive exits before it has read them.
-  await source.database.query({
-    text: `update events set body = $1, bytes = $2 where id = (select id from events order by id limit 1)`,
-    values: [randomBytes(3_000_000), 3_000_000],
-  });
+  await source.sql(
+    `update events set body = $1, bytes = $2 where id = (select id from events order by id limit 1)`,
+    randomBytes(3_000_000),
+    3_000_000,
+  );
   expect(await weirOn(source.conninfo, 'backup', file)).toMatchObject({ code: 0 });
 });
 beforeEach(async () => {
-  target = await emptyDatabase();
-  onTestFinished(() => target.drop());
+  target = await ofTest(emptyDatabase());
 });
-afterAll(async () => {
-  await source.drop();
-  await rm(directory, { recursive: true });
-});
+afterAll(() => rm(directory, { recursive: true }));
 
 const restoreInto = (into: FreshDatabase, path = file, ...flags: string[]) =>
   weirOn(source.conninfo, 'restore', path, '--into', into.conninfo, ...flags);
@@ -102,12 +97,12 @@ test('a restored database equals the backup, and what arrived later is counted',
   const onWarning = (warning: Error) => void warnings.push(warning);
   process.on('warning', onWarning);
   onTestFinished(() => void process.off('warning', onWarning));
-  await source.database.query({
-    text: `insert into events select gen_random_uuid(), webhook_id, now(), source_ip, headers, content_type, body, bytes from events limit 7`,
-  });
+  await source.sql(
+    `insert into events select gen_random_uuid(), webhook_id, now(), source_ip, headers, content_type, body, bytes from events limit 7`,
+  );
   onTestFinished(() =>
-    source.database
-      .query({ text: `delete from events where id in (select id from events order by received_at desc limit 7)` })
+    source
+      .sql(`delete from events where id in (select id from events order by received_at desc limit 7)`)
       .then(() => {}),
   );
   const restored = await restoreInto(target, file, '--json');
@@ -121,8 +116,7 @@ test('a restored database equals the backup, and what arrived later is counted',
   });
   // The script is many times larger than the pipe to psql, and no wait leaves a listener.
   expect(warnings).toEqual([]);
-  const second = await emptyDatabase();
-  onTestFinished(() => second.drop());
+  const second = await ofTest(emptyDatabase());
   expect((await restoreInto(second)).out).toMatch(
     /^Restored 1,500 events of 20.*\nCounts, and hashes .* equal .*\nEvents that arrived after the backup and are not in it: 7\.\n.*SECRETS_KEY is not in the backup/,
   );
@@ -130,9 +124,9 @@ test('a restored database equals the backup, and what arrived later is counted',
 
 test('a role without privileges restores without a warning', async () => {
   const role = `plain_${randomBytes(4).toString('hex')}`;
-  await target.database.query({ text: `create role ${role} login; alter database ${target.name} owner to ${role}` });
+  await target.sql(`create role ${role} login; alter database ${target.name} owner to ${role}`);
   onTestFinished(async () => {
-    await target.database.query({ text: `reassign owned by ${role} to current_user; drop role ${role}` });
+    await target.sql(`reassign owned by ${role} to current_user; drop role ${role}`);
   });
   const into = target.conninfo.replace(/user='?\w+'?/, `user=${role}`);
   expect(into).toContain(role);
@@ -146,7 +140,7 @@ test('a role without privileges restores without a warning', async () => {
 });
 
 test('a database that is not empty is refused and stays as it is', async () => {
-  await target.database.query({ text: 'create table mine (id int)' });
+  await target.sql('create table mine (id int)');
   await expectRefused(restoreInto(target), 'The database is not empty; restore into a new database');
   expect(await tableCount(target)).toBe(1);
 });
@@ -176,8 +170,7 @@ test.each([
 });
 
 test('a restored row that differs is reported', async () => {
-  const changed = await freshDatabase();
-  onTestFinished(() => changed.drop());
+  const changed = await ofTest(freshDatabase());
   const before = await readContents(source.database.query);
   const day = Object.keys(before.tables).find((name) => name.startsWith('events_2') && before.tables[name]! > 0)!;
   expect(compareContents(before, before)).toEqual([]);
@@ -204,7 +197,7 @@ async function restoreByNext(): Promise<CommandResult> {
 test('an older backup is migrated, without a migration of its source', async () => {
   expect(documentOf(await restoreByNext())).toMatchObject({ differences: [], migrated: [nextMigration] });
   const text = 'select count(*)::int from schema_migrations where name = $1';
-  expect(await source.database.query({ text, values: [nextMigration] })).toEqual([{ count: 0 }]);
+  expect(await source.sql(text, nextMigration)).toEqual([{ count: 0 }]);
 });
 
 test.each([
@@ -220,12 +213,10 @@ test.each([
   ],
 ])('a backup that is %s is refused', async (name, text, reason) => {
   const path = join(directory, `${name}.dump`);
-  const other = await freshDatabase();
-  onTestFinished(() => other.drop());
-  await other.database.query({ text });
+  const other = await ofTest(freshDatabase());
+  await other.sql(text);
   expect((await weirOn(other.conninfo, 'backup', path)).code).toBe(0);
-  const second = await emptyDatabase();
-  onTestFinished(() => second.drop());
+  const second = await ofTest(emptyDatabase());
   await expectRefused(restoreInto(second, path), `the backup is at schema version ${reason}`);
   expect(await tableCount(second)).toBe(0);
 });
@@ -247,11 +238,12 @@ const previousKey = Buffer.alloc(32, 9).toString('base64');
 test('a restore says what the migration of an older backup waits for', async () => {
   const waiting = async (type: string) =>
     (
-      await source.database.query({
-        text: `select from pg_locks join pg_database d on d.oid = database
+      await source.sql(
+        `select from pg_locks join pg_database d on d.oid = database
           where not granted and locktype = $1 and datname = $2`,
-        values: [type, target.name],
-      })
+        type,
+        target.name,
+      )
     ).length === 1;
   const schema = [advisoryLocks.schema];
   let restoring: Promise<CommandResult> | undefined;
@@ -300,8 +292,7 @@ test('SECRETS_KEY_PREVIOUS authenticates a backup, and without a key the advice 
     '--json',
   );
   expect(documentOf(restored)).toMatchObject({ authenticated: true, events: 1500, differences: [] });
-  const second = await emptyDatabase();
-  onTestFinished(() => second.drop());
+  const second = await ofTest(emptyDatabase());
   const data = join(directory, 'fresh-data');
   await expectRefused(
     weirOnWith(

@@ -7,6 +7,7 @@ import { type OpenedDatabase, openMigrated } from '../../../server/store/open.ts
 import { createPartitions, partitionedTables, partitionName } from '../../../server/store/retention/partitions.ts';
 import { checkWritable } from '../../../server/store/server-checks.ts';
 import { freePort } from '../../helpers/ports.ts';
+import { type Sql, sqlOf } from '../../helpers/postgres.ts';
 import { settingsOf, someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
@@ -15,6 +16,7 @@ const otherKey = Buffer.alloc(32, 9).toString('base64');
 const password = 'geheim-und-lang';
 const dataDir = temporaryDirectory();
 let attached: OpenedDatabase;
+const sql: Sql = (text, ...values) => sqlOf(attached.database)(text, ...values);
 
 beforeAll(async () => {
   await chmod(dataDir, 0o711);
@@ -111,11 +113,13 @@ describe('the doctor checks the database', () => {
     ['has an operator alone', { role: 'operator' }, 'advice', /no administrator can sign in/],
   ])('that %s', async (_, given, state, finding) => {
     const user = { role: 'administrator', password_hash: '$argon2id$', disabled_at: null, ...given };
-    await attached.database.query({
-      text: `insert into users (id, email, role, password_hash, disabled_at)
+    await sql(
+      `insert into users (id, email, role, password_hash, disabled_at)
              values (gen_random_uuid(), 'a@example.org', $1, $2, $3)`,
-      values: [user.role, user.password_hash, user.disabled_at],
-    });
+      user.role,
+      user.password_hash,
+      user.disabled_at,
+    );
     const check = (await examine({})).find(({ name }) => name === 'administrators');
     await run('delete from users');
     expect([check!.state, check!.finding]).toEqual([state, expect.stringMatching(finding)]);
@@ -132,10 +136,10 @@ describe('the doctor checks the database', () => {
       expect.stringMatching(/provider.*weir user set-role/),
     ],
   ] as const)('whose administrator the provider %s', async (_, role, state, finding, fix) => {
-    await attached.database.query({
-      text: `insert into users (id, email, role, issuer, subject) values (gen_random_uuid(), 'a@example.org', $1, 'https://id.example', 'a')`,
-      values: [role],
-    });
+    await sql(
+      `insert into users (id, email, role, issuer, subject) values (gen_random_uuid(), 'a@example.org', $1, 'https://id.example', 'a')`,
+      role,
+    );
     const checks = await examine({ settings: { ...embedded(), AUTH_MODE: 'hosted' } });
     await run('delete from users');
     expect(checks.find(({ name }) => name === 'administrators')).toEqual({
@@ -284,7 +288,7 @@ test.each([
 
 const embedded = () => readSettings({ DATA_DIR: dataDir, WORKERS: '1' }, dataDir);
 const states = (checks: { name: string; state: string }[]) => checks.map(({ name, state }) => `${name} ${state}`);
-const run = (text: string) => attached.database.query({ text });
+const run = (text: string) => sql(text);
 
 function examine(given: Partial<Parameters<typeof checkDatabase>[0]>) {
   const usual = { settings: embedded(), keys: [someKey], running: false, nowMs: Date.now };

@@ -1,14 +1,14 @@
 /** The doctor checks addresses, proxies, the identity provider and ports. */
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runChecks } from '../../../server/model/check.ts';
 import { type Addresses, originChecks, portChecks, providerChecks } from '../../../server/operate/doctor/network.ts';
 import { primaryFamilies } from '../../../server/operate/primary/families.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { TestProvider } from '../../helpers/oidc-provider.ts';
-import { freePort } from '../../helpers/ports.ts';
+import { freePort, listening } from '../../helpers/ports.ts';
 import { settingsOf } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 
 const addresses = (given: Partial<Addresses>): Addresses => ({
   HOST: '127.0.0.1',
@@ -19,62 +19,53 @@ const addresses = (given: Partial<Addresses>): Addresses => ({
   ...given,
 });
 
-describe('the doctor compares origins', () => {
-  test.each<[string, Partial<Addresses>, string, string | null]>([
-    ['one for pages and API', {}, 'ok', null],
-    [
-      'two, the pages allowed',
-      { FRONTEND_PUBLIC_API_URL: 'https://api.example', CORS_ORIGINS: ['https://weir.example'] },
-      'ok',
-      null,
-    ],
-    [
-      'two, the pages not allowed',
-      { FRONTEND_PUBLIC_API_URL: 'https://api.example' },
-      'problem',
-      'add https://weir.example to CORS_ORIGINS',
-    ],
-    [
-      'https pages that call http',
-      { FRONTEND_PUBLIC_API_URL: 'http://api.example', CORS_ORIGINS: ['https://weir.example'] },
-      'problem',
-      'https origin',
-    ],
-    [
-      'public, but listed as local',
-      { HOST: '0.0.0.0', PUBLIC_URL: 'http://127.0.0.1:8080' },
-      'advice',
-      'set PUBLIC_URL',
-    ],
-    [
-      'a page by http that may call an https API',
-      { CORS_ORIGINS: ['http://console.example'] },
-      'advice',
-      'https origins',
-    ],
-    ['a page by http on the own machine', { CORS_ORIGINS: ['http://localhost:5173'] }, 'ok', null],
-    ['a page by https', { CORS_ORIGINS: ['https://console.example'] }, 'ok', null],
-    ['local all through', { PUBLIC_URL: 'http://127.0.0.1:8080' }, 'ok', null],
-    ['local by IPv6', { HOST: '::1', PUBLIC_URL: 'http://[::1]:8080' }, 'ok', null],
-  ])('%s', (_, given, state, fix) => {
-    const [check, ...more] = originChecks.origins({ settings: addresses(given) });
-    expect(more).toEqual([]);
-    expect(check!.state).toBe(state);
-    if (fix === null) expect(check!.fix).toBeNull();
-    else expect(check!.fix).toContain(fix);
-  });
+test.each<[string, Partial<Addresses>, string, string | null]>([
+  ['one for pages and API', {}, 'ok', null],
+  [
+    'two, the pages allowed',
+    { FRONTEND_PUBLIC_API_URL: 'https://api.example', CORS_ORIGINS: ['https://weir.example'] },
+    'ok',
+    null,
+  ],
+  [
+    'two, the pages not allowed',
+    { FRONTEND_PUBLIC_API_URL: 'https://api.example' },
+    'problem',
+    'add https://weir.example to CORS_ORIGINS',
+  ],
+  [
+    'https pages that call http',
+    { FRONTEND_PUBLIC_API_URL: 'http://api.example', CORS_ORIGINS: ['https://weir.example'] },
+    'problem',
+    'https origin',
+  ],
+  ['public, but listed as local', { HOST: '0.0.0.0', PUBLIC_URL: 'http://127.0.0.1:8080' }, 'advice', 'set PUBLIC_URL'],
+  [
+    'a page by http that may call an https API',
+    { CORS_ORIGINS: ['http://console.example'] },
+    'advice',
+    'https origins',
+  ],
+  ['a page by http on the own machine', { CORS_ORIGINS: ['http://localhost:5173'] }, 'ok', null],
+  ['a page by https', { CORS_ORIGINS: ['https://console.example'] }, 'ok', null],
+  ['local all through', { PUBLIC_URL: 'http://127.0.0.1:8080' }, 'ok', null],
+  ['local by IPv6', { HOST: '::1', PUBLIC_URL: 'http://[::1]:8080' }, 'ok', null],
+])('the doctor compares origins: %s', (_, given, state, fix) => {
+  const [check, ...more] = originChecks.origins({ settings: addresses(given) });
+  expect(more).toEqual([]);
+  expect(check!.state).toBe(state);
+  if (fix === null) expect(check!.fix).toBeNull();
+  else expect(check!.fix).toContain(fix);
 });
 
-describe('the doctor checks the trusted proxies', () => {
-  test.each<[string, Partial<Addresses>, string]>([
-    ['none, no TLS', { PUBLIC_URL: 'http://weir.example' }, 'ok'],
-    ['none, though https says that one is there', {}, 'advice'],
-    ['one', { TRUSTED_PROXIES: ['10.0.0.1'] }, 'ok'],
-    ['every IPv4 address', { TRUSTED_PROXIES: ['10.0.0.1', '0.0.0.0/0'] }, 'problem'],
-    ['every IPv6 address', { TRUSTED_PROXIES: ['::/0'] }, 'problem'],
-  ])('%s', (_, given, state) => {
-    expect(originChecks.proxies({ settings: addresses(given) }).state).toBe(state);
-  });
+test.each<[string, Partial<Addresses>, string]>([
+  ['none, no TLS', { PUBLIC_URL: 'http://weir.example' }, 'ok'],
+  ['none, though https says that one is there', {}, 'advice'],
+  ['one', { TRUSTED_PROXIES: ['10.0.0.1'] }, 'ok'],
+  ['every IPv4 address', { TRUSTED_PROXIES: ['10.0.0.1', '0.0.0.0/0'] }, 'problem'],
+  ['every IPv6 address', { TRUSTED_PROXIES: ['::/0'] }, 'problem'],
+])('the doctor checks the trusted proxies: %s', (_, given, state) => {
+  expect(originChecks.proxies({ settings: addresses(given) }).state).toBe(state);
 });
 
 const lookAt = (issuer: string) =>
@@ -94,8 +85,9 @@ describe('the doctor checks the identity provider', () => {
   });
 
   test('that responds: the redirect URI is shown', async () => {
-    const provider = await TestProvider.start({ redirectUris: ['https://weir.example/oidc/callback'], people: {} });
-    onTestFinished(() => provider.stop());
+    const provider = await ofTest(
+      TestProvider.start({ redirectUris: ['https://weir.example/oidc/callback'], people: {} }),
+    );
     expect(await lookAt(provider.issuer)).toEqual({
       state: 'ok',
       finding: `${provider.issuer} answers; the redirect URI to register there is https://weir.example/oidc/callback`,
@@ -111,8 +103,9 @@ describe('the doctor checks the identity provider', () => {
   });
 
   test('whose issuer differs from the settings', async () => {
-    const provider = await TestProvider.start({ redirectUris: ['https://weir.example/oidc/callback'], people: {} });
-    onTestFinished(() => provider.stop());
+    const provider = await ofTest(
+      TestProvider.start({ redirectUris: ['https://weir.example/oidc/callback'], people: {} }),
+    );
     const check = await lookAt(provider.issuer.replace('127.0.0.1', 'localhost'));
     expect([check.state, check.finding]).toEqual([
       'problem',
@@ -121,10 +114,8 @@ describe('the doctor checks the identity provider', () => {
   });
 
   test('that is not a provider', async () => {
-    const server = createServer((_, response) => response.end('<h1>hello</h1>')).listen(0, '127.0.0.1');
-    onTestFinished(() => void server.close());
-    await new Promise((resolve) => server.once('listening', resolve));
-    const check = await lookAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const port = await listening(createServer((_, response) => response.end('<h1>hello</h1>')));
+    const check = await lookAt(`http://127.0.0.1:${port}`);
     expect(check.state).toBe('problem');
   });
 });
@@ -177,11 +168,4 @@ describe('the doctor checks the ports', () => {
 });
 
 /** A web server that answers everything with 200. */
-function strangerPort(): Promise<number> {
-  const server: Server = createServer((_, answer) => answer.end('hello'));
-  onTestFinished(() => void server.closeAllConnections());
-  onTestFinished(() => void server.close());
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
-  });
-}
+const strangerPort = () => listening(createServer((_, answer) => answer.end('hello')));

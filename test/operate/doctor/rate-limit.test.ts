@@ -3,6 +3,7 @@ import { rateLimitChecks } from '../../../server/operate/doctor/network.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { type RedisServer, startRedis, startRedisCluster } from '../../helpers/redis.ts';
 import { settingsOf } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 
 const look = (given: Record<string, string>) => rateLimitChecks.rate_limit({ settings: settingsOf(given) });
 const shared = (RATE_LIMIT_SHARED_URL: string) => look({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL });
@@ -16,8 +17,7 @@ describe('the doctor checks the rate-limit store', () => {
   });
 
   test('a store that responds, without its password', async () => {
-    const redis = await startRedis({ password: 'geheim' });
-    onTestFinished(() => redis.stop());
+    const redis = await ofTest(startRedis({ password: 'geheim' }));
     const check = await shared(redis.url);
     expect(check).toEqual({
       state: 'ok',
@@ -41,8 +41,7 @@ describe('the doctor checks the rate-limit store', () => {
     ['drops those that end soonest, with room left', '1gb', 'volatile-ttl', 'ok', /all processes share/],
     ['drops those that end soonest, soon', 'nearly full', 'volatile-ttl', 'advice', /about to expire/],
   ])('a store that %s', async (_, maxmemory, policy, state, finding) => {
-    const redis = await startRedis();
-    onTestFinished(() => redis.stop());
+    const redis = await ofTest(startRedis());
     await redis.cli('config', 'set', 'maxmemory', await sized(redis, maxmemory));
     await redis.cli('config', 'set', 'maxmemory-policy', policy);
     const check = await shared(redis.url);
@@ -51,8 +50,7 @@ describe('the doctor checks the rate-limit store', () => {
   });
 
   test('a store that is full and evicts nothing', async () => {
-    const redis = await startRedis();
-    onTestFinished(() => redis.stop());
+    const redis = await ofTest(startRedis());
     await redis.cli('config', 'set', 'maxmemory', '1');
     const check = await shared(redis.url);
     expect(check).toMatchObject({
@@ -75,8 +73,7 @@ describe('the doctor checks the rate-limit store', () => {
   });
 
   test('a store whose user cannot read its memory settings', async () => {
-    const redis = await startRedis();
-    onTestFinished(() => redis.stop());
+    const redis = await ofTest(startRedis());
     await redis.cli('config', 'set', 'maxmemory-policy', 'allkeys-lru');
     await redis.cli('config', 'set', 'maxmemory', '1gb');
     await redis.cli('acl', 'setuser', 'weir', 'on', '>geheim', '~*', '+@all', '-info');

@@ -1,7 +1,7 @@
 /** Faults of a separate real Postgres with changed settings. */
 import { randomUUID } from 'node:crypto';
 import { chmod, rm } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { checkDatabase, serverChecks } from '../../../server/operate/doctor/database.ts';
@@ -9,7 +9,9 @@ import { type Reached, schemaChecks } from '../../../server/operate/doctor/schem
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
 import { createPartitions } from '../../../server/store/retention/partitions.ts';
+import { type Sql, sqlOf } from '../../helpers/postgres.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 /** The embedded server has connections for at least so many. */
@@ -17,6 +19,7 @@ const WORKERS = '8';
 
 const dataDir = temporaryDirectory();
 let attached: OpenedDatabase;
+const sql: Sql = (text, ...values) => sqlOf(attached.database)(text, ...values);
 beforeAll(async () => {
   await chmod(dataDir, 0o711);
   const settings = readSettings({ DATA_DIR: dataDir, WORKERS, DB_POOL_MAX: '4' }, dataDir);
@@ -27,7 +30,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-const run = (text: string) => attached.database.query<{ value: string }>({ text });
+const run = (text: string) => sql<{ value: string }>(text);
 /** What these checks read. */
 const reached = (given: Partial<Reached> = {}) =>
   ({ database: attached.database, settings: asServer(), nowMs: Date.now, ...given }) as Reached;
@@ -105,11 +108,8 @@ describe('the doctor counts the connections of a server', () => {
   });
 
   test('that has too few because another client holds one', async () => {
-    const other = openDatabase(`${attached.conninfo} application_name=psql`, {
-      connectionsMax: 1,
-      applicationName: 'unused',
-    });
-    onTestFinished(() => other.close());
+    const conninfo = `${attached.conninfo} application_name=psql`;
+    const other = await ofTest(openDatabase(conninfo, { connectionsMax: 1, applicationName: 'unused' }));
     await other.query({ text: 'select 1' });
     const needed = connectionsNeeded(asServer());
     const check = await serverChecks.connections(reached());
@@ -139,11 +139,11 @@ test('on a server database the doctor reports all of this, and its size', async 
 test('the doctor says what yesterday has added to the database, and how far it grows until retention removes as much', async () => {
   const yesterdayMs = Date.now() - DAY_MS;
   await createPartitions(attached.database, Date.now());
-  await attached.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+  await sql(
+    `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
       select gen_random_uuid(), gen_random_uuid(), $1, '127.0.0.1', '', convert_to(repeat('x', 1048576), 'UTF8'), 1048576 from generate_series(1, 3)`,
-    values: [new Date(yesterdayMs).toISOString()],
-  });
+    new Date(yesterdayMs).toISOString(),
+  );
   const settings = { ...asServer(), RETENTION_DAYS: 2_050 };
   // 3 MiB a day of 2,048 more days, with their pages and indexes.
   const check = (nowMs: number) => serverChecks.database_size(reached({ settings, nowMs: () => nowMs }));
@@ -179,7 +179,7 @@ test('the doctor checks where alerts are sent, and whether the latest request ar
   });
 
   const id = randomUUID();
-  const runFor = (text: string) => attached.database.query({ text, values: [id] });
+  const runFor = (text: string) => sql(text, id);
   await runFor(`insert into alerts (id, condition, subject_id, subject_name, since, began_at, value, checked_at)
              values ($1, 'spool', 'x', 'x', now(), now(), 1, now())`);
   await runFor(`insert into alert_requests (id, alert_id, type, body, created_at, next_attempt_at, last_attempt_at, last_error)

@@ -9,6 +9,7 @@ import { addPerson } from '../../helpers/people.ts';
 import { look } from '../../helpers/processes.ts';
 import { signatureOf } from '../../helpers/requests.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { ask, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
@@ -45,8 +46,7 @@ async function send(weir: Weir, { path, secret }: { path: string; secret: string
 }
 
 test.runIf(!isRoot)('an ordinary user serves as itself', async () => {
-  const weir = await startWeir();
-  onTestFinished(() => weir.stop());
+  const weir = await ofTest(startWeir());
   await expectServedBy(userInfo(), weir);
   await expectThreadPool(weir, 16);
   expect(weir.events('serving_as_root')).toEqual([]);
@@ -54,8 +54,7 @@ test.runIf(!isRoot)('an ordinary user serves as itself', async () => {
 
 test('no secret of the settings is in the environment of a process', async () => {
   const secrets = { ADMIN_PASSWORD: 'correct horse battery 9', SECRETS_KEY: someKey, OIDC_CLIENT_SECRET: 'sesame' };
-  const weir = await startWeir({ WORKERS: 1, ADMIN_EMAIL: 'ada@example.org', ...secrets });
-  onTestFinished(() => weir.stop());
+  const weir = await ofTest(startWeir({ WORKERS: 1, ADMIN_EMAIL: 'ada@example.org', ...secrets }));
   const [pid] = await weir.servingPids();
   const environment = await readFile(`/proc/${pid}/environ`, 'utf8');
   expect(environment).toContain(`DATA_DIR=${weir.dataDir}`);
@@ -74,8 +73,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('every process runs as weir, also after HUP and TTIN, beside commands of root', async () => {
-    const weir = await startWeir();
-    onTestFinished(() => weir.stop());
+    const weir = await ofTest(startWeir());
     await expectServedBy(weirUser, weir);
     await expectThreadPool(weir, 16);
     for (const pid of await weir.servingPids()) expect((await idsOf(pid)).groups).toBe('');
@@ -99,8 +97,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('the page Status has the same diagnosis as root', async () => {
-    const weir = await startWeir({ WORKERS: 1 });
-    onTestFinished(() => weir.stop());
+    const weir = await ofTest(startWeir({ WORKERS: 1 }));
     const url = `http://127.0.0.1:${weir.port}`;
     const administrator = await addPerson(
       { database: weir.database, url, settings: { PUBLIC_URL: url } },
@@ -125,8 +122,7 @@ describe.runIf(isRoot)('started by root', () => {
     };
     await installWeir(join(closed, 'one'));
     await use('one');
-    const weir = await startWeir({ WORKERS: 1 }, { entry: join(link, 'dist/server/cli/weir.js') });
-    onTestFinished(() => weir.stop());
+    const weir = await ofTest(startWeir({ WORKERS: 1 }, { entry: join(link, 'dist/server/cli/weir.js') }));
     await expectServedBy(weirUser, weir);
     expect(weir.events('listening')).toMatchObject([{ user: 'weir' }]);
     const runs = async () => (await look((await weir.servingPids())[0]!))!.command;
@@ -166,8 +162,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('SERVE_AS_ROOT=true serves as root, with a warning in the log and of the doctor', async () => {
-    const weir = await startWeir({ WORKERS: 1, SERVE_AS_ROOT: 'true' });
-    onTestFinished(() => weir.stop());
+    const weir = await ofTest(startWeir({ WORKERS: 1, SERVE_AS_ROOT: 'true' }));
     await expectServedBy({ uid: 0, gid: 0 }, weir);
     expect(weir.events('serving_as_root')).toMatchObject([{ level: 40 }]);
     expect(weir.events('listening')).toMatchObject([{ user: 'root' }]);

@@ -8,7 +8,7 @@ import { createPartitions, missingPartitions, partitionName } from '../../../ser
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
 import { ofEach } from '../../helpers/shared.ts';
-import { until } from '../../helpers/wait.ts';
+import { gate, until } from '../../helpers/wait.ts';
 
 const fresh = ofEach(freshDatabase);
 beforeEach(async () => {
@@ -42,10 +42,7 @@ async function pass(ms = MINUTE_MS): Promise<void> {
 
 test('an hourly round that takes longer leaves out the next, and the stop waits for it', async () => {
   let begun = 0;
-  let release = () => {};
-  const released = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { opened: released, open: release } = gate();
   let maintained = 0;
   const query: Database['query'] = async (statement) => {
     if (statement.text.includes('delete from rejections')) {
@@ -63,7 +60,7 @@ test('an hourly round that takes longer leaves out the next, and the stop waits 
     stopped = true;
   });
   // Time enough for a round that finds its lock taken.
-  for (let looks = 0; looks < 50; looks++) await fresh.database.query({ text: 'select 1' });
+  for (let looks = 0; looks < 50; looks++) await fresh.sql('select 1');
   expect({ stopped, maintained }).toEqual({ stopped: false, maintained: 0 });
   release();
   await stopping;
@@ -71,29 +68,25 @@ test('an hourly round that takes longer leaves out the next, and the stop waits 
 });
 
 test('a dropped partition is created again within a minute', async () => {
-  await fresh.database.query({ text: `drop table ${partitionName('events', Date.now())}` });
+  await fresh.sql(`drop table ${partitionName('events', Date.now())}`);
   await pass();
   expect(await missingPartitions(fresh.database, Date.now())).toEqual([]);
 });
 
 test('an expired last lease becomes a dead letter within a minute', async () => {
-  await fresh.database.query({
-    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, attempts, last_lease)
-           values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now(), 0, 'leased', 10, true)`,
-  });
+  await fresh.sql(`insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, attempts, last_lease)
+           values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now(), 0, 'leased', 10, true)`);
   await pass();
-  expect(await fresh.database.query({ text: 'select state from deliveries' })).toEqual([{ state: 'dead' }]);
+  expect(await fresh.sql('select state from deliveries')).toEqual([{ state: 'dead' }]);
 });
 
 test('a temporary agent that was not seen for an hour is revoked within a minute, and removed later', async () => {
-  const agents = () => fresh.database.query({ text: 'select revoked_at is not null as revoked from agents' });
-  await fresh.database.query({
-    text: `insert into agents (id, name, lookup_id, secret_hash, temporary, created_at)
-           values (gen_random_uuid(), 'listen', 'abcdefghijkl', decode(repeat('00', 32), 'hex'), true, now() - interval '2 hours')`,
-  });
+  const agents = () => fresh.sql('select revoked_at is not null as revoked from agents');
+  await fresh.sql(`insert into agents (id, name, lookup_id, secret_hash, temporary, created_at)
+           values (gen_random_uuid(), 'listen', 'abcdefghijkl', decode(repeat('00', 32), 'hex'), true, now() - interval '2 hours')`);
   await pass();
   expect(await agents()).toEqual([{ revoked: true }]);
-  await fresh.database.query({ text: `update agents set revoked_at = now() - interval '5 minutes'` });
+  await fresh.sql(`update agents set revoked_at = now() - interval '5 minutes'`);
   await pass();
   expect(await agents()).toEqual([]);
 });
@@ -101,9 +94,8 @@ test('a temporary agent that was not seen for an hour is revoked within a minute
 test('the hourly round, which records failed sign-ins with their count, is left to a machine that is running it', async () => {
   const text = `insert into sign_in_tallies (key, target, failures, started_at)
     values ('account:x', '{"kind":"user","id":null,"name":"x@example.org"}', 3, now() - interval '1 hour')`;
-  await fresh.database.query({ text });
-  const recorded = () =>
-    fresh.database.query({ text: `select action, entry -> 'after' -> 'failures' as failures from audit_log` });
+  await fresh.sql(text);
+  const recorded = () => fresh.sql(`select action, entry -> 'after' -> 'failures' as failures from audit_log`);
   const elsewhere = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
   await elsewhere.transaction(async (query) => {
     await query({ text: `select pg_advisory_xact_lock(${advisoryLocks.maintenance})` });

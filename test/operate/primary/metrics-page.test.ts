@@ -1,22 +1,20 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { AGENT_SERIES_MAX, figureReader, primaryFamilies } from '../../../server/operate/primary/families.ts';
 import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp, subscribed } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
+import { fakeTimers } from '../../helpers/clock.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 2 });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 2 }));
 
 /** An installation without other cells. */
 const homeOf = (database: TestApp['database']) => ({
@@ -115,8 +113,7 @@ test('a wait is as long as before when the clock of this machine jumps after it 
   const page = freshPage();
   const waited = async () => seriesOf(await page.render(), 'weir_deliveries_oldest_pending_seconds', { agent })[0];
   const before = (await waited())!;
-  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 });
-  onTestFinished(() => void vi.useRealTimers());
+  fakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 });
   const longer = (await waited())! - before;
   expect(before).toBeGreaterThanOrEqual(60);
   expect(longer).toBeGreaterThanOrEqual(0);

@@ -1,30 +1,27 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/time/durations.ts';
 import { removeSavedWebhooks, savedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { readWebhooks } from '../../../server/store/queries/webhooks/webhooks.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 
 const key = randomBytes(32).toString('base64');
 const otherKey = randomBytes(32).toString('base64');
 const startMs = Date.UTC(2026, 0, 31);
-let database: FreshDatabase;
+const database = shared(freshDatabase);
 const dataDir = temporaryDirectory();
-let file: string;
-
+const file = join(dataDir, 'webhooks.saved');
 beforeAll(async () => {
-  database = await freshDatabase();
-  file = join(dataDir, 'webhooks.saved');
   made(await webhooksOf(database, [key]).add(newWebhook({ secret: 'sesame', dedupe_header: 'x-id' })));
 });
-afterAll(() => database.drop());
 
 function open({ keys = [key], nowMs = startMs, failed = [] as Error[], opened = database.database } = {}) {
   return savedWebhooks({

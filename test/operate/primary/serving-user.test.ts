@@ -2,14 +2,15 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { Release } from '../../../server/operate/primary/release.ts';
 import { findServingUser, type ServingUser, tryServingUser } from '../../../server/operate/primary/serving-user.ts';
 import { lookUpUser } from '../../../server/store/embedded/account.ts';
 import { freePort } from '../../helpers/ports.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';
 import { settingsOf, someKey, temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { canMount, skippedNote } from '../../helpers/small-disk.ts';
 import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
 
@@ -18,19 +19,17 @@ const isRoot = process.getuid!() === 0;
 
 describe.runIf(isRoot)('started by root', () => {
   let user: ServingUser;
-  let database: FreshDatabase;
+  const database = shared(freshDatabase);
   let trial: string;
   let dataDir: string;
 
   beforeAll(async () => {
     user = (await findServingUser({ SERVE_AS_ROOT: false }))!;
-    database = await freshDatabase();
     dataDir = await makeDataDir();
     const release = new Release(join(root, 'dist/server/main.js'), dataDir, user);
     await release.renew();
     trial = join(dirname(release.entryFile), 'operate/process/trial.js');
   });
-  afterAll(() => database.drop());
 
   const attempt = async (file: string, given: Record<string, string> = {}, stopping?: AbortSignal) => {
     const settings = settingsOf({ PORT: String(await freePort()), ...given });

@@ -14,6 +14,7 @@ print("bound", flush=True)
 while True: print(receiver.recv(4096).decode(), flush=True)`;
 
 import { temporaryDirectory } from '../../helpers/settings.ts';
+import { gate } from '../../helpers/wait.ts';
 
 const noLog = (() => {}) as unknown as Log;
 const isInstalled = spawnSync('systemd-notify', ['--version']).status === 0;
@@ -56,10 +57,7 @@ describe.runIf(isInstalled)(isInstalled ? 'systemd' : 'systemd (skipped: no syst
 
 test('a failure is logged once', async () => {
   const lines: unknown[] = [];
-  let resolve = () => {};
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
+  const { opened: promise, open: resolve } = gate();
   const log = ((event: string, fields: object) => {
     lines.push([event, fields]);
     resolve();

@@ -184,14 +184,12 @@ describe('compose.yaml', () => {
   });
 });
 
-describe('compose.failover.yaml', () => {
-  test('mounts the configuration as a file: Compose copies inline content, which a read-only file system refuses', () => {
-    expect(failover.configs).toEqual({
-      patroni: { file: 'containers/patroni.yml' },
-      etcd: { file: 'containers/etcd.py' },
-    });
-    expect(scale.configs).toEqual({ proxy: { file: 'containers/haproxy.cfg' } });
+test('compose.failover.yaml mounts the configuration as a file: Compose copies inline content, which a read-only file system refuses', () => {
+  expect(failover.configs).toEqual({
+    patroni: { file: 'containers/patroni.yml' },
+    etcd: { file: 'containers/etcd.py' },
   });
+  expect(scale.configs).toEqual({ proxy: { file: 'containers/haproxy.cfg' } });
 });
 
 describe('compose.secrets.yaml', () => {
@@ -209,36 +207,34 @@ describe('compose.secrets.yaml', () => {
   });
 });
 
-describe('compose.scale.yaml', () => {
-  test('gives containers that share a volume a directory each, and the next one that of one that has ended', async () => {
-    const volume = temporaryDirectory();
-    const script = join(volume, 'data-dir.sh');
-    writeFileSync(script, read('containers/data-dir.sh').replaceAll('/var/lib/weir', `${volume}/data`), {
-      mode: 0o755,
-    });
-    const containers: ChildProcess[] = [];
-    const start = async () => {
-      const link = join(volume, `link-${containers.length}`);
-      // Holds its lock until its input ends.
-      const container = spawn(script, ['sh', '-c', 'echo "$DATA_DIR"; cat'], {
-        env: { ...process.env, DATA_DIR: link },
-      });
-      containers.push(container);
-      await once(container.stdout!, 'data');
-      return readlinkSync(link).slice(volume.length);
-    };
-    try {
-      expect(await start()).toBe('/data');
-      expect(await start()).toBe('/data/container-2');
-      expect(await start()).toBe('/data/container-3');
-      const [, second] = containers;
-      second!.stdin!.end();
-      await once(second!, 'exit');
-      expect(await start()).toBe('/data/container-2');
-    } finally {
-      for (const container of containers) container.stdin!.end();
-    }
+test('compose.scale.yaml gives containers that share a volume a directory each, and the next one that of one that has ended', async () => {
+  const volume = temporaryDirectory();
+  const script = join(volume, 'data-dir.sh');
+  writeFileSync(script, read('containers/data-dir.sh').replaceAll('/var/lib/weir', `${volume}/data`), {
+    mode: 0o755,
   });
+  const containers: ChildProcess[] = [];
+  const start = async () => {
+    const link = join(volume, `link-${containers.length}`);
+    // Holds its lock until its input ends.
+    const container = spawn(script, ['sh', '-c', 'echo "$DATA_DIR"; cat'], {
+      env: { ...process.env, DATA_DIR: link },
+    });
+    containers.push(container);
+    await once(container.stdout!, 'data');
+    return readlinkSync(link).slice(volume.length);
+  };
+  try {
+    expect(await start()).toBe('/data');
+    expect(await start()).toBe('/data/container-2');
+    expect(await start()).toBe('/data/container-3');
+    const [, second] = containers;
+    second!.stdin!.end();
+    await once(second!, 'exit');
+    expect(await start()).toBe('/data/container-2');
+  } finally {
+    for (const container of containers) container.stdin!.end();
+  }
 });
 
 describe('Dockerfile', () => {

@@ -8,7 +8,7 @@ import { startTestApp } from '../../helpers/app.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -50,10 +50,7 @@ describe.skipIf(lacks('haproxy'))('through the proxy of compose.scale.yaml', () 
     const request = signedRequest({ secret: webhook.secret, headers });
     const answer = await fetch(`http://127.0.0.1:${port}${webhook.path}`, request);
     const { id } = (await answer.json()) as { id: string };
-    const [event] = await app.database.query({
-      text: 'select host(source_ip) as ip from events where id = $1',
-      values: [id],
-    });
+    const [event] = await app.sql('select host(source_ip) as ip from events where id = $1', id);
     expect(event).toEqual({ ip: address });
   });
 });
@@ -61,8 +58,7 @@ describe.skipIf(lacks('haproxy'))('through the proxy of compose.scale.yaml', () 
 test.skipIf(lacks('nginx'))(
   'the nginx of the guide starts, passes on no claimed address, and limits no webhook',
   async () => {
-    const app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
-    onTestFinished(() => app.stop());
+    const app = await ofTest(startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
     const webhook = await app.addWebhook({ rate_limit_max: 6000 });
     const port = await freePort();
     const folder = temporaryDirectory();
@@ -91,7 +87,7 @@ test.skipIf(lacks('nginx'))(
       Array.from({ length: 150 }, () => fetch(`http://127.0.0.1:${port}${webhook.path}`, request)),
     );
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
-    const stored = await app.database.query({ text: 'select distinct host(source_ip) as ip from events' });
+    const stored = await app.sql('select distinct host(source_ip) as ip from events');
     expect(stored).toEqual([{ ip: '127.0.0.1' }]);
   },
 );

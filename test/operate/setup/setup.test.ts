@@ -93,8 +93,9 @@ describe('the lock', () => {
   });
 });
 
-describe('a program that the set-up runs', () => {
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('is ended by %s with all its children', async (signal) => {
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  'a program that the set-up runs is ended by %s with all its children',
+  async (signal) => {
     const { child, ended, nextLine } = program(
       'run.mjs',
       "await it.leaveCleanly(() => it.run('sh', ['-c', 'sleep 1000 & echo $!; wait']));",
@@ -104,5 +105,5 @@ describe('a program that the set-up runs', () => {
     const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
     expect(await ended).toEqual([codes[signal], null]);
     await vi.waitFor(() => expect(() => process.kill(grandchild, 0)).toThrow('ESRCH'), { timeout: 20_000 });
-  });
-});
+  },
+);

@@ -1,21 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { TestApp } from '../../helpers/app.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, PASSWORD, signIn, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, PASSWORD, signIn } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
+const app = shared(startPagesApp);
+const administrator = shared(() => addPerson(app, 'administrator', PASSWORD));
 let webhook: string;
 beforeAll(async () => {
-  app = await startPagesApp();
-  administrator = await addPerson(app, 'administrator', PASSWORD);
   const { api, email } = administrator;
   webhook = (await api('POST', '/api/v1/webhooks', { name: 'Orders', generate_secret: true })).body.id;
   await api('PATCH', `/api/v1/webhooks/${webhook}`, { enabled: false });
   await api('POST', `/api/v1/webhooks/${webhook}/rotate-secret`, { overlap_seconds: 0 });
   await signIn(app, email, PASSWORD);
 });
-afterAll(() => app?.stop());
 
 const get = async (path: string) => (await administrator.browse('GET', path)).text;
 

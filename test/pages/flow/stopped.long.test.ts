@@ -4,34 +4,29 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { letPass } from '../../helpers/agents.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { textOf, Visitor } from '../../helpers/visitor.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
+import { asApp, kill, spawnWeir, startWeir } from '../../helpers/weir.ts';
 
-let weir: Weir;
-let url: string;
-let operator: TestPerson;
-beforeAll(async () => {
-  weir = await startWeir({ WORKERS: 1 });
-  url = `http://127.0.0.1:${weir.port}`;
-  operator = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
-});
-afterAll(() => weir.stop());
+const weir = shared(() => startWeir({ WORKERS: 1 }));
+const app = shared(async () => asApp(weir));
+const operator = shared(() => addPerson(app, 'operator'));
 
 const send = async ({ path, secret }: { path: string; secret: string }) =>
-  (await fetch(url + path, signedRequest({ secret }))).status;
+  (await fetch(app.url + path, signedRequest({ secret }))).status;
 
 /**
  * Reads the overview, then follows these links, by their texts, until a page names the cause and the fix; does so again until it is found.
  * Returns the number of links that were followed.
  */
 async function clicksTo(cause: RegExp, fix: RegExp, links: readonly [RegExp?, RegExp?] = []): Promise<number> {
-  const visitor = new Visitor({ url }, operator);
+  const visitor = new Visitor(app, operator);
   let read: string[] = [];
   const look = async () => {
     read = [];
@@ -66,7 +61,7 @@ test('the agent is down', async () => {
   const { id, credential } = (await operator.api('POST', '/api/v1/agents', given)).body;
   const file = join(weir.dataDir, 'orders-worker.credential');
   await writeFile(file, credential, { mode: 0o600 });
-  const agent = spawnWeir({}, { command: ['consume', url, '--credential-file', file, '--exec', 'cat'] });
+  const agent = spawnWeir({}, { command: ['consume', app.url, '--credential-file', file, '--exec', 'cat'] });
   const waiting = async () => (await operator.api('GET', `/api/v1/deliveries?agent_id=${id}&state=pending`)).body.items;
   const done = async () => (await operator.api('GET', `/api/v1/deliveries?agent_id=${id}&state=done`)).body.items;
   expect(await send(webhook)).toBe(202);
@@ -76,7 +71,7 @@ test('the agent is down', async () => {
   expect(await send(webhook)).toBe(202);
   await until(async () => (await waiting()).length === 1);
   await letPass(weir.database, 600);
-  await weir.database.query({ text: `update agents set last_seen_at = now() - interval '10 minutes'` });
+  await weir.sql(`update agents set last_seen_at = now() - interval '10 minutes'`);
   const clicks = await clicksTo(/orders-worker : does not work\. stopped, seen 10 min ago/, /Start it/, [
     /^Open the agent: .+ orders-worker /,
   ]);
@@ -88,15 +83,15 @@ test('the sender is silent', async () => {
   expect(await send(webhook)).toBe(202);
   // The process writes the time of the last event behind.
   const age = () =>
-    weir.database.query({
-      text: `update webhook_state set last_event_at = now() - interval '5 hours' where webhook_id = $1 and events > 0 returning 1 as aged`,
-      values: [webhook.id],
-    });
+    weir.sql(
+      `update webhook_state set last_event_at = now() - interval '5 hours' where webhook_id = $1 and events > 0 returning 1 as aged`,
+      webhook.id,
+    );
   await until(async () => (await age()).length === 1);
-  await weir.database.query({
-    text: `update webhooks set created_at = now() - interval '9 hours', last_event_at = null where id = $1`,
-    values: [webhook.id],
-  });
+  await weir.sql(
+    `update webhooks set created_at = now() - interval '9 hours', last_event_at = null where id = $1`,
+    webhook.id,
+  );
   const cause = /Webhook Stock has received no event for 5 hours \(expected: one every 1 hour\)/;
   expect(await clicksTo(cause, /Check that the sender runs and has the URL of the webhook/)).toBe(0);
 });

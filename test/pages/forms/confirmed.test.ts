@@ -1,19 +1,17 @@
 /** Forms of operations that stop traffic or cannot be undone: each asks first, and does nothing without the confirmation. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, PASSWORD, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, csrfToken, PASSWORD } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
+const app = shared(() => startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }));
+const administrator = shared(() => addPerson(app, 'administrator', PASSWORD));
 /** Ids, and what is typed to confirm, by the kind of target. */
 let targets: Record<'webhook' | 'agent' | 'revoked' | 'token' | 'user' | 'invited', string>;
 let email: string;
 
 beforeAll(async () => {
-  app = await startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 });
-  administrator = await addPerson(app, 'administrator', PASSWORD);
   const webhook = await app.addWebhook({ name: 'Orders' });
   const [agent, revoked] = await Promise.all([addAgent(app, [webhook]), addAgent(app, [webhook])]);
   await send(webhook);
@@ -39,7 +37,6 @@ beforeAll(async () => {
     invited: invited.body.id,
   };
 });
-afterAll(() => app?.stop());
 
 async function post(path: string, fields: Record<string, string>) {
   const { cookie } = administrator;

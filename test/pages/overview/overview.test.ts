@@ -1,11 +1,11 @@
 /** The checklist of first steps, from an empty installation to the first acknowledged delivery, and the overview when parts of it cannot be read. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createStart } from '../../../server/pages/overview/overview.ts';
 import { readFirstSteps } from '../../../server/store/queries/start.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(startAgentApp);
 const administrator = shared(() => addPerson(app, 'administrator'));
@@ -57,8 +57,7 @@ test('the parts that do not need what cannot be read are shown', async () => {
 });
 
 test('the overview is good without an issue, and not while many requests are not accepted', async () => {
-  const installation = await startAgentApp();
-  onTestFinished(() => installation.stop());
+  const installation = await ofTest(startAgentApp());
   const viewer = await addPerson(installation, 'viewer');
   const verdict = async () =>
     /<p class="verdict[^>]*>(.*?)<\/p>/s.exec(await viewer.page('/'))?.[1]?.replace(/<[^>]*>/g, '');

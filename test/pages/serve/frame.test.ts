@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Exchange } from '../../../server/base/http/exchange.ts';
 import { appearanceOf, frameOf, usualAppearance } from '../../../server/pages/serve/frame.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const withCookie = (value: string | undefined) => ({ cookie: () => value }) as unknown as Exchange;
 describe('the frame of a page', () => {
@@ -29,8 +29,7 @@ describe('the frame of a page', () => {
 });
 
 test('the first page that is opened has the number of open issues in its menu and title', async () => {
-  const app = await startAgentApp();
-  onTestFinished(() => app.stop());
+  const app = await ofTest(startAgentApp());
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await send(webhook);
@@ -49,13 +48,8 @@ test('the first page that is opened has the number of open issues in its menu an
 });
 
 describe('POST /account/appearance', () => {
-  let app: TestApp;
-  let viewer: TestPerson;
-  beforeAll(async () => {
-    app = await startPagesApp();
-    viewer = await addPerson(app, 'viewer');
-  });
-  afterAll(() => app.stop());
+  const app = shared(startPagesApp);
+  const viewer = shared(() => addPerson(app, 'viewer'));
 
   const choose = (fields: Record<string, string>, headers: Record<string, string>) =>
     viewer.submit('/account/appearance', fields, headers);

@@ -24,7 +24,7 @@ async function post(to: Pick<TestWebhook, 'path'>, body: string, headers: Record
 
 const idsOf = async ({ id }: { id: string }) => {
   const text = 'select id from events where webhook_id = $1 order by id';
-  return (await app.database.query<{ id: string }>({ text, values: [id] })).map((row) => row.id);
+  return (await app.sql<{ id: string }>(text, id)).map((row) => row.id);
 };
 
 const call = (method: string, path: string, body: unknown) => operator.api(method, `/api/v1/webhooks${path}`, body);

@@ -36,11 +36,11 @@ interface Row {
   bytes: number;
 }
 const rowsOf = ({ id }: TestWebhook) =>
-  app.database.query<Row>({
-    text: `select id, xmin::text as commit, received_at::text as received, content_type, headers, body, bytes
+  app.sql<Row>(
+    `select id, xmin::text as commit, received_at::text as received, content_type, headers, body, bytes
            from events where webhook_id = $1 order by id`,
-    values: [id],
-  });
+    id,
+  );
 
 describe('an accepted batch', () => {
   test('stores an event for each line, byte for byte, in the order of the lines', async () => {

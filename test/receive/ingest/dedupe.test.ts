@@ -30,7 +30,7 @@ async function postBatch(to: TestWebhook, value: string, body: string, at = app)
 
 const eventsOf = async ({ id }: TestWebhook) => {
   const text = 'select id, body from events where webhook_id = $1 order by id';
-  return await app.database.query<{ id: string; body: Buffer }>({ text, values: [id] });
+  return await app.sql<{ id: string; body: Buffer }>(text, id);
 };
 
 const reachable = (at: TestApp) => until(async () => (await fetch(`${at.url}/readyz`)).status === 200);
@@ -40,7 +40,7 @@ const orphansOf = async ({ id }: TestWebhook) => {
   const text = `select key, id from (select key, event_id from dedupe_keys where webhook_id = $1) keys
                 full join (select id from events where webhook_id = $1) stored on event_id = id
                 where key is null or id is null`;
-  return await app.database.query({ text, values: [id] });
+  return await app.sql(text, id);
 };
 
 describe('a duplicate', () => {
@@ -66,10 +66,7 @@ describe('a duplicate', () => {
     for (const value of [null, null, '', '']) expect((await post(to, value)).status).toBe(202);
     const plain = await app.addWebhook({ secret: null });
     for (let i = 0; i < 2; i++) expect((await post(plain, 'the same')).status).toBe(202);
-    const keys = await app.database.query({
-      text: 'select from dedupe_keys where webhook_id in ($1, $2)',
-      values: [to.id, plain.id],
-    });
+    const keys = await app.sql('select from dedupe_keys where webhook_id in ($1, $2)', to.id, plain.id);
     expect(keys.length).toBe(0);
   });
 
@@ -89,13 +86,13 @@ describe('a duplicate', () => {
   test('is stored again after its key expired, which is after RETENTION_DAYS', async () => {
     const to = await addWebhook();
     const first = await post(to, 'one');
-    const [key] = await app.database.query<{ days: number }>({
-      text: `select round(extract(epoch from expires_at - now()) / 8640)::int / 10.0::float8 as days from dedupe_keys where webhook_id = $1`,
-      values: [to.id],
-    });
+    const [key] = await app.sql<{ days: number }>(
+      `select round(extract(epoch from expires_at - now()) / 8640)::int / 10.0::float8 as days from dedupe_keys where webhook_id = $1`,
+      to.id,
+    );
     expect(key!.days).toBe(app.settings.RETENTION_DAYS);
     const text = `update dedupe_keys set expires_at = now() - interval '1 millisecond' where webhook_id = $1`;
-    await app.database.query({ text, values: [to.id] });
+    await app.sql(text, to.id);
     const second = await post(to, 'one');
     expect([second.status, second.answer.id === first.answer.id]).toEqual([202, false]);
     expect((await post(to, 'one')).answer).toEqual({ ...second.answer, duplicate: true });
@@ -105,14 +102,12 @@ describe('a duplicate', () => {
   test('creates no delivery; the first request creates its own', async () => {
     const to = await addWebhook();
     const agent = '00000000-0000-4000-8000-000000000001';
-    await app.database.query({
-      text: `insert into agents (id, name, lookup_id, secret_hash) values ('${agent}', 'a', '000000000000', decode(repeat('00', 32), 'hex'));
-             insert into subscriptions (webhook_id, agent_id) values ('${to.id}', '${agent}')`,
-    });
+    await app.sql(`insert into agents (id, name, lookup_id, secret_hash) values ('${agent}', 'a', '000000000000', decode(repeat('00', 32), 'hex'));
+             insert into subscriptions (webhook_id, agent_id) values ('${to.id}', '${agent}')`);
     const { answer } = await post(to, 'one');
     await post(to, 'one');
     const text = 'select event_id from deliveries where webhook_id = $1';
-    expect(await app.database.query({ text, values: [to.id] })).toEqual([{ event_id: answer.id }]);
+    expect(await app.sql(text, to.id)).toEqual([{ event_id: answer.id }]);
   });
 
   test('handling stores the same bytes as the ordinary path', async () => {
@@ -125,7 +120,7 @@ describe('a duplicate', () => {
         await fetch(app.url + path, { method: 'POST', body, headers });
       }
     const text = `select source_ip, headers, content_type, body, bytes from events where webhook_id = $1 order by id`;
-    const rows = await Promise.all([to, plain].map(({ id }) => app.database.query({ text, values: [id] })));
+    const rows = await Promise.all([to, plain].map(({ id }) => app.sql(text, id)));
     expect(rows[0]!.length).toBe(2);
     expect(rows[0]).toEqual(rows[1]);
   });
@@ -163,7 +158,7 @@ describe('many concurrent duplicates', () => {
                   where datname = current_database() and application_name = 'weir'`;
     const send = async (value: string, at: TestApp) => {
       for (;;) {
-        if (answers++ % 60 === 30) await app.database.query({ text: kill });
+        if (answers++ % 60 === 30) await app.sql(kill);
         const { status, answer } = await post(to, value, { at });
         expect([200, 202, 503]).toContain(status);
         if (status !== 503) return void reported.add(answer.id);
@@ -214,10 +209,10 @@ describe('a batch', () => {
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 200, 200, 200, 202]);
     for (const { answer } of answers) expect(answer.ids).toEqual(answers[0]!.answer.ids);
-    const commits = await app.database.query({
-      text: 'select xmin::text, count(*)::int as events from events where webhook_id = $1 group by 1',
-      values: [to.id],
-    });
+    const commits = await app.sql(
+      'select xmin::text, count(*)::int as events from events where webhook_id = $1 group by 1',
+      to.id,
+    );
     expect(commits).toEqual([{ xmin: expect.any(String), events: 50 }]);
   });
 });

@@ -86,7 +86,7 @@ async function add(): Promise<string | null> {
 }
 
 async function storedIds(): Promise<Set<string>> {
-  const rows = await fresh.database.query<{ id: string }>({ text: 'select id from events' });
+  const rows = await fresh.sql<{ id: string }>('select id from events');
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -118,7 +118,7 @@ test('a lost connection loses only its own batch: the other one commits the wait
     const before = outcomes.length;
     await until(() => outcomes.length > before + 1000);
     const [pid] = await copyConnections();
-    await fresh.database.query({ text: 'select pg_terminate_backend($1)', values: [pid] });
+    await fresh.sql('select pg_terminate_backend($1)', pid);
     expect(events.available).toBe(true);
   }
   stopped = true;
@@ -136,7 +136,7 @@ test.each([
 ])('events in doubt that are not stored are answered so: %s', async (_, spools, lookUps) => {
   const own = openStore(spools);
   await own.start();
-  const run = (text: string) => fresh.database.query({ text });
+  const run = (text: string) => fresh.sql(text);
   // A COPY has sent everything, and its commit waits.
   await run(`create function wait_here() returns trigger language plpgsql as
       $$ begin perform pg_advisory_xact_lock_shared(${DOUBT_LOCK}); return null; end $$;
@@ -203,8 +203,8 @@ test('rows with an existing key are duplicates of its event, within a batch and 
 });
 
 async function copyConnections(): Promise<number[]> {
-  const rows = await fresh.database.query<{ pid: number }>({
-    text: `select pid from pg_stat_activity where application_name = 'weir-copy' and datname = current_database()`,
-  });
+  const rows = await fresh.sql<{ pid: number }>(
+    `select pid from pg_stat_activity where application_name = 'weir-copy' and datname = current_database()`,
+  );
   return rows.map(({ pid }) => pid);
 }

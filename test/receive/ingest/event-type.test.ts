@@ -11,10 +11,10 @@ async function post({ url }: TestWebhook, body: string, headers: Record<string, 
 
 /** Types of the events of a webhook, oldest first. */
 async function typesOf({ id }: TestWebhook): Promise<(string | null)[]> {
-  const rows = await app.database.query<{ event_type: string | null }>({
-    text: 'select event_type from events where webhook_id = $1 order by received_at, id',
-    values: [id],
-  });
+  const rows = await app.sql<{ event_type: string | null }>(
+    'select event_type from events where webhook_id = $1 order by received_at, id',
+    id,
+  );
   return rows.map(({ event_type }) => event_type);
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../../server/store/ids.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(startTestApp);
 const webhook = shared(() => app.addWebhook());
@@ -19,11 +19,11 @@ interface StoredEvent {
 }
 
 async function stored(id: string): Promise<StoredEvent | undefined> {
-  const [row] = await app.database.query<StoredEvent>({
-    text: `select webhook_id, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at,
+  const [row] = await app.sql<StoredEvent>(
+    `select webhook_id, to_char(received_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at,
              host(source_ip) as ip, headers, content_type, body, bytes from events where id = $1`,
-    values: [id],
-  });
+    id,
+  );
   return row;
 }
 
@@ -87,7 +87,7 @@ describe('an accepted request', () => {
   });
 
   test('can be one of many on a connection, each with its response in order', async () => {
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     const bodies = Array.from({ length: 50 }, (_, i) => `event ${i}`);
     for (const body of bodies) {
       const signature = signatureOf(webhook.secret!, body);
@@ -98,7 +98,6 @@ describe('an accepted request', () => {
       expect(answer!.status).toBe(202);
       expect((await stored(JSON.parse(answer!.body.toString()).id))!.body.toString()).toBe(body);
     }
-    client.destroy();
   });
 
   test('is one row each for concurrent requests', async () => {

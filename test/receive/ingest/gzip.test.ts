@@ -28,7 +28,7 @@ async function post({ path }: TestWebhook, body: Buffer, headers: Record<string,
 
 async function storedOf(id: string) {
   const text = 'select event_type, body from events where id = $1';
-  return (await app.database.query<{ event_type: string | null; body: Buffer }>({ text, values: [id] }))[0]!;
+  return (await app.sql<{ event_type: string | null; body: Buffer }>(text, id))[0]!;
 }
 
 const gzip = { 'content-encoding': 'gzip' };

@@ -1,27 +1,18 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type Overrides, startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 let app: TestApp;
 let webhook: TestWebhook;
-const clients: RawClient[] = [];
 
 async function start(overrides: Overrides): Promise<void> {
-  app = await startTestApp(overrides);
+  app = await ofTest(startTestApp(overrides));
   webhook = await app.addWebhook({ secret: null });
 }
 
-afterEach(async () => {
-  for (const client of clients.splice(0)) client.destroy();
-  await app.stop();
-});
-
-async function connect(localAddress?: string): Promise<RawClient> {
-  const client = await RawClient.connect(app.port, localAddress);
-  clients.push(client);
-  return client;
-}
+const connect = (localAddress?: string) => ofTest(RawClient.connect(app.port, localAddress));
 
 /** Starts a body of `declaredBytes` and sends this many of them. */
 async function begin(declaredBytes: number, sentBytes: number, localAddress?: string): Promise<RawClient> {
@@ -107,7 +98,7 @@ describe('memory for bodies', () => {
 
   test('is released by clients that disconnect in progress', async () => {
     await start({});
-    for (let i = 0; i < 10; i++) await begin(100_000, 50_000);
+    const clients = await Promise.all(Array.from({ length: 10 }, () => begin(100_000, 50_000)));
     await until(async () => (await heldBytes()) === 500_000);
     for (const client of clients) client.destroy();
     await until(async () => (await heldBytes()) === 0);
@@ -186,7 +177,7 @@ test('uncommitted events are limited: over the limit the response is 503, and qu
   expect(statuses.filter((status) => status !== 202 && status !== 503)).toEqual([]);
   const stored = statuses.filter((status) => status === 202).length;
   expect(stored).toBeGreaterThan(3);
-  const [row] = await app.database.query<{ count: number }>({ text: 'select count(*)::int as count from events' });
+  const [row] = await app.sql<{ count: number }>('select count(*)::int as count from events');
   expect(row!.count).toBe(stored);
   expect(await app.metric('weir_queue_events')).toBe(0);
 });

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Overrides, startTestApp, type TestApp } from '../../helpers/app.ts';
 import { RawClient, signedRequest } from '../../helpers/requests.ts';
+import { ofTest } from '../../helpers/shared.ts';
 
 const UNKNOWN = '2f1c0d7e-0000-4000-8000-000000000000';
 let app: TestApp;
@@ -106,13 +107,12 @@ describe('a body over the limit', () => {
 
   test('keeps the connection for the next request when its rest is short', async () => {
     const webhook = await app.addWebhook({ secret: null });
-    const client = await RawClient.connect(app.port);
+    const client = await ofTest(RawClient.connect(app.port));
     const request = (body: string) =>
       `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
     await client.send(request('x'.repeat(20_000)));
     expect((await client.answer())!.status).toBe(413);
     await client.send(request('small'));
     expect((await client.answer())!.status).toBe(202);
-    client.destroy();
   });
 });

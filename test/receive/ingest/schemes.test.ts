@@ -156,10 +156,10 @@ describe('a signed request', () => {
 });
 
 async function countEvents(webhookId: string): Promise<number> {
-  const [row] = await app.database.query<{ count: number }>({
-    text: 'select count(*)::int as count from events where webhook_id = $1',
-    values: [webhookId],
-  });
+  const [row] = await app.sql<{ count: number }>(
+    'select count(*)::int as count from events where webhook_id = $1',
+    webhookId,
+  );
   return row!.count;
 }
 
@@ -176,10 +176,10 @@ describe('a body over the bounds of its scheme', () => {
     expect((await post(hook.path, { headers, body: form(1_001) }, urlEncoded)).status).toBe(403);
     expect((await post(hook.path, { headers, body: form(1_000) }, urlEncoded)).code).toBe('signature_mismatch');
     const reasons = () =>
-      app.database.query<{ reason: string; large: boolean }>({
-        text: 'select reason::text as reason, body is null as large from rejections where webhook_id = $1 order by bytes desc',
-        values: [hook.id],
-      });
+      app.sql<{ reason: string; large: boolean }>(
+        'select reason::text as reason, body is null as large from rejections where webhook_id = $1 order by bytes desc',
+        hook.id,
+      );
     await until(async () => (await reasons()).length === 3);
     expect(await reasons()).toEqual([
       { reason: 'body_too_complex', large: true },
@@ -278,10 +278,10 @@ describe('a repeated request', () => {
 test('ids and times are stored with the headers, signatures are not', async () => {
   const hook = await addHook({ signature_scheme: 'standard-webhooks' });
   const { id } = await post(hook.path, sign(hook, { id: 'msg-9' }));
-  const [row] = await app.database.query<{ headers: string }>({
-    text: `select convert_from(headers, 'UTF8') as headers from events where id = $1`,
-    values: [id],
-  });
+  const [row] = await app.sql<{ headers: string }>(
+    `select convert_from(headers, 'UTF8') as headers from events where id = $1`,
+    id,
+  );
   expect(row!.headers).toContain('webhook-id: msg-9');
   expect(row!.headers).toMatch(/webhook-timestamp: \d{10}/);
   expect(row!.headers).not.toContain('webhook-signature');
@@ -293,10 +293,11 @@ test('a stored webhook with a header name that does not arrive on Node 20 still 
     scheme_definition: { algorithm: 'token', header: 'x-own' },
   });
   const stored = JSON.stringify({ algorithm: 'token', header: 'x_own' });
-  await app.database.query({
-    text: `update webhooks set scheme_definition = $2, dedupe_header = 'x_id', event_type_from = 'header:x_type' where id = $1`,
-    values: [hook.id, stored],
-  });
+  await app.sql(
+    `update webhooks set scheme_definition = $2, dedupe_header = 'x_id', event_type_from = 'header:x_type' where id = $1`,
+    hook.id,
+    stored,
+  );
   await until(async () => (await post(hook.path, { headers: { 'x-own': SECRET }, body: BODY })).status === 403);
   const kept = await findWebhook(app.database.query, hook.id);
   expect(kept).toMatchObject({ scheme_definition: JSON.parse(stored), dedupe_header: 'x_id' });
@@ -324,7 +325,7 @@ test('a webhook changes between the two keys of its scheme', async () => {
 
 test('a scheme that this build does not know verifies nothing', async () => {
   const hook = await addHook({ signature_scheme: 'stripe' });
-  await app.database.query({ text: `update webhooks set signature_scheme = 'later' where id = $1`, values: [hook.id] });
+  await app.sql(`update webhooks set signature_scheme = 'later' where id = $1`, hook.id);
   await until(async () => (await post(hook.path, sign(hook))).status === 503);
   expect(await post(hook.path, sign(hook))).toMatchObject({ code: 'secret_unavailable' });
   expect((await app.webhooks.update(hook.id, { enabled: false })).kind).toBe('done');

@@ -126,10 +126,10 @@ describe('after a rotation', () => {
     await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 2 });
     expect(await send(webhook, line('the first'))).toEqual([202]);
     expect(await send(webhook, line('the second'))).toEqual([202]);
-    const [row] = await app.database.query<{ ms: number }>({
-      text: 'select (extract(epoch from expires_at) * 1000)::float8 as ms from webhook_secrets where webhook_id = $1 and expires_at is not null',
-      values: [webhook.id],
-    });
+    const [row] = await app.sql<{ ms: number }>(
+      'select (extract(epoch from expires_at) * 1000)::float8 as ms from webhook_secrets where webhook_id = $1 and expires_at is not null',
+      webhook.id,
+    );
     await until(() => Date.now() > row!.ms);
     expect(await send(webhook, line('the first'))).toEqual([403, 'signature_mismatch']);
     expect(await send(webhook, line('the second'))).toEqual([202]);

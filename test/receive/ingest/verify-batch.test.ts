@@ -1,20 +1,20 @@
 /** Requests of several webhooks that a thread verifies together. */
 import { createHmac } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Keyring } from '../../../server/model/signatures/check.ts';
 import { Verifier } from '../../../server/receive/ingest/verify.ts';
 import type { SignatureVerdict } from '../../../server/receive/ingest/verify-thread.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 let directory: string;
 let verifier: Verifier;
 
 /** The real thread, which also writes how many bytes the arrays of its first batch have, without the bodies. */
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-vb-'));
+  directory = temporaryDirectory();
   const workerFile = join(directory, 'worker.mjs');
   const real = pathToFileURL(resolve(import.meta.dirname, '../../../dist/workers/hmac.js'));
   await writeFile(
@@ -32,10 +32,7 @@ beforeEach(async () => {
   const observer = { batch: () => {}, threadFailed: () => {} };
   verifier = new Verifier({ workerFile, threads: 1, timeoutMs: 10_000, observer });
 });
-afterEach(async () => {
-  await verifier.close();
-  await rm(directory, { recursive: true });
-});
+afterEach(() => verifier.close());
 
 /** @param signedBy the key of the signature */
 function verify(keyring: Keyring, signedBy: Uint8Array) {

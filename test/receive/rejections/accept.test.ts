@@ -61,10 +61,10 @@ describe('after the webhook gets the sender’s secret, a rejection', () => {
     const shown = (await operator.api('GET', `/api/v1/events/${eventId}`)).body;
     expect(shown).toMatchObject({ source_ip: '127.0.0.1', bytes: Buffer.byteLength(BODY) });
     expect((await operator.api('GET', `/api/v1/rejections/${id}`)).body.accepted_event_id).toBe(eventId);
-    const entries = await app.database.query<{ entry: object }>({
-      text: `select entry from audit_log where action = 'rejection.accept' and target_id = $1`,
-      values: [id],
-    });
+    const entries = await app.sql<{ entry: object }>(
+      `select entry from audit_log where action = 'rejection.accept' and target_id = $1`,
+      id,
+    );
     expect(entries).toMatchObject([{ entry: { actor: { name: operator.email }, after: { event_id: eventId } } }]);
   });
 

@@ -1,8 +1,7 @@
 /** What is stored of a flood, and what it costs: limits and one over. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
@@ -17,14 +16,15 @@ import {
 } from '../../../server/store/queries/rejections/ring.ts';
 import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
-import { ofEach } from '../../helpers/shared.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { ofEach, ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const app = ofEach(startTestApp);
 
 const kept = async (webhook?: TestWebhook) => {
   const text = 'select id from rejections where $1::uuid is null or webhook_id = $1 order by id';
-  return (await app.database.query<{ id: string }>({ text, values: [webhook?.id ?? null] })).map(({ id }) => id);
+  return (await app.sql<{ id: string }>(text, webhook?.id ?? null)).map(({ id }) => id);
 };
 
 describe('the ring buffer', () => {
@@ -136,7 +136,7 @@ describe('the ring buffer', () => {
 
   test('deletes rejections older than the retention of the webhook or the default, and of deleted webhooks', async () => {
     const [usual, brief, gone] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
-    await app.database.query({ text: 'update webhooks set retention_days = 2 where id = $1', values: [brief.id] });
+    await app.sql('update webhooks set retention_days = 2 where id = $1', brief.id);
     const aged = (webhook: TestWebhook, days: number) => ({
       ...row(webhook, 0),
       receivedAt: new Date(Date.now() - days * DAY_MS).toISOString(),
@@ -172,13 +172,12 @@ async function flood(webhook: TestWebhook, requests: number, bodyBytes: number):
 }
 
 test('the settings limit the rejections: a number, a fifth of it for one webhook, and a body size', async () => {
-  const small = await startTestApp({ REJECTIONS_KEPT_MAX: 10, REJECTION_BODY_BYTES_MAX: 100 });
-  onTestFinished(() => small.stop());
+  const small = await ofTest(startTestApp({ REJECTIONS_KEPT_MAX: 10, REJECTION_BODY_BYTES_MAX: 100 }));
   const webhook = await small.addWebhook();
   const kept = () =>
-    small.database.query<{ bytes: number; kept: boolean }>({
-      text: 'select bytes, body is not null as kept from rejections order by bytes',
-    });
+    small.sql<{ bytes: number; kept: boolean }>(
+      'select bytes, body is not null as kept from rejections order by bytes',
+    );
   const refuse = async (bytes: number) => {
     expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(bytes) })).status).toBe(403);
     await until(async () => (await kept()).some((row) => row.bytes === bytes));
@@ -304,17 +303,12 @@ test.each([
   ['throws', 'throw new Error("broken");'],
   ['ends', 'process.exit(1);'],
 ])('a thread that %s is reported, and the next one works', async (_, fault) => {
-  const directory = await mkdtemp(join(tmpdir(), 'weir-dt-'));
-  const workerFile = join(directory, 'worker.mjs');
+  const workerFile = join(temporaryDirectory(), 'worker.mjs');
   await writeFile(
     workerFile,
     `export default (requests) => { if (requests.length === 1) { ${fault} } return requests; }`,
   );
-  const diagnoser = new Diagnoser(workerFile, { timeoutMs: 500 });
-  onTestFinished(async () => {
-    await diagnoser.close();
-    await rm(directory, { recursive: true });
-  });
+  const diagnoser = await ofTest(new Diagnoser(workerFile, { timeoutMs: 500 }));
   const settings = { signatureScheme: 'sha256', schemeDefinition: null, signatureHeader: null, publicKey: null };
   const requested = {
     ...{ headers: [], body: null, secrets: [], others: [], url: '', receivedAtMs: 0 },

@@ -126,10 +126,11 @@ describe('a fix', () => {
     const again = await operator.api('POST', '/api/v1/rejections/accept', { webhook_id: webhook.id });
     expect(again.body).toEqual({ accepted: 0, refused: 0, more: false });
 
-    const entries = await app.database.query<{ entry: { action: string; after: object } }>({
-      text: `select entry from audit_log where target_id in ($1, $2) and entry->>'action' in ('webhook.update', 'rejection.fix') order by number`,
-      values: [webhook.id, id],
-    });
+    const entries = await app.sql<{ entry: { action: string; after: object } }>(
+      `select entry from audit_log where target_id in ($1, $2) and entry->>'action' in ('webhook.update', 'rejection.fix') order by number`,
+      webhook.id,
+      id,
+    );
     expect(entries.map(({ entry }) => entry)).toMatchObject([
       { action: 'webhook.update', after: { signature_header: 'x-signature' } },
       { action: 'rejection.fix', after: { fix: 'use_header', checked: 3, verified: 3 } },
@@ -213,13 +214,14 @@ describe('a fix', () => {
   test(`checks the rejection itself and at most ${SIMILAR_MAX} in all`, async () => {
     const webhook = await app.addWebhook({ secret: 'another secret' });
     const [oldest] = await refused(webhook, { 'x-hub-signature-256': signatureOf(SECRET, BODY) });
-    await app.database.query({
-      text: `insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid, headers, signatures, body, bytes, batch)
+    await app.sql(
+      `insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid, headers, signatures, body, bytes, batch)
              select overlay(id::text placing lpad(to_hex(i), 12, 'f') from 25)::uuid, webhook_id, received_at, source_ip, reason, header,
                otherwise_valid, headers, signatures, body, bytes, batch
              from rejections, generate_series(1, $2::int) i where id = $1`,
-      values: [oldest.id, SIMILAR_MAX + 20],
-    });
+      oldest.id,
+      SIMILAR_MAX + 20,
+    );
     const fixed = await fix(oldest.id, { kind: 'set_secret', secret: SECRET });
     expect(fixed.body).toMatchObject({ checked: SIMILAR_MAX, verified: SIMILAR_MAX });
     expect((await operator.api('GET', `/api/v1/rejections/${oldest.id}`)).body.last_check.verified).toBe(true);

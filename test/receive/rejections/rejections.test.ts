@@ -104,14 +104,11 @@ describe('a rejected request is stored with its reason', () => {
     const text = `
       insert into webhooks (id, name, updated_at)
       select gen_random_uuid(), 'filler', now() + interval '1 hour' from generate_series(1, $1)`;
-    await app.database.query({ text, values: [OTHER_WEBHOOKS_MAX - 1] });
+    await app.sql(text, OTHER_WEBHOOKS_MAX - 1);
     onTestFinished(async () => {
-      await app.database.query({ text: `delete from webhooks where name = 'filler'` });
+      await app.sql(`delete from webhooks where name = 'filler'`);
     });
-    await app.database.query({
-      text: `update webhooks set updated_at = now() + interval '1 minute' where id = $1`,
-      values: [last.id],
-    });
+    await app.sql(`update webhooks set updated_at = now() + interval '1 minute' where id = $1`, last.id);
     await send(webhook, field(signatureOf('the last', BODY)));
     expect((await newest(webhook)).other_webhook.id).toBe(last.id);
     const other = await app.addWebhook({ secret: SECRET });
@@ -234,10 +231,10 @@ describe('a re-check', () => {
     const { last_check, reason } = (await api(viewer, 'GET', `/${id}`)).body;
     expect(reason).toBe('digest_differs');
     expect(last_check).toMatchObject({ verified: true, reason: 'verifies_now' });
-    const rows = await app.database.query<{ entry: { actor: object; target: object; before: object; after: object } }>({
-      text: `select entry from audit_log where action = 'rejection.recheck' and target_id = $1 order by number`,
-      values: [id],
-    });
+    const rows = await app.sql<{ entry: { actor: object; target: object; before: object; after: object } }>(
+      `select entry from audit_log where action = 'rejection.recheck' and target_id = $1 order by number`,
+      id,
+    );
     expect(rows.map(({ entry }) => [entry.before, entry.after])).toEqual([
       [{ reason: 'digest_differs' }, { reason: 'digest_differs', verified: false }],
       [{ reason: 'digest_differs' }, { reason: 'verifies_now', verified: true }],
@@ -260,7 +257,7 @@ describe('a re-check', () => {
     const { id, reason } = await newest(webhook);
     expect(reason).toBe('header_other');
     const text = `update webhooks set signature_header = 'x-own' where id = $1`;
-    await app.database.query({ text, values: [webhook.id] });
+    await app.sql(text, webhook.id);
     expect(await recheck(id)).toMatchObject({ verified: true });
   });
 
@@ -292,18 +289,18 @@ describe('a re-check', () => {
 });
 
 test('the database has the same reasons as the code', async () => {
-  const [row] = await app.database.query<{ definition: string }>({
-    text: `select pg_get_constraintdef(oid) as definition from pg_constraint where contypid = 'rejection_reason'::regtype`,
-  });
+  const [row] = await app.sql<{ definition: string }>(
+    `select pg_get_constraintdef(oid) as definition from pg_constraint where contypid = 'rejection_reason'::regtype`,
+  );
   const names = [...row!.definition.matchAll(/'([a-z0-9_]+)'::text/g)].map((match) => match[1]!);
   expect(names.sort()).toEqual([...rejectionReasonNames].sort());
 });
 
 test('no secret is in a row, a log line or a response, and no digest is shown', async () => {
-  const rows = await app.database.query<{ row: string; body: Buffer | null; headers: Buffer }>({
-    text: 'select r::text as row, body, headers from rejections r',
-  });
-  const audited = await app.database.query<{ entry: string }>({ text: 'select entry::text from audit_log' });
+  const rows = await app.sql<{ row: string; body: Buffer | null; headers: Buffer }>(
+    'select r::text as row, body, headers from rejections r',
+  );
+  const audited = await app.sql<{ entry: string }>('select entry::text from audit_log');
   expect(rows.length).toBeGreaterThan(20);
   const stored = rows.flatMap(({ row, body, headers }) => [row, body?.toString('latin1') ?? '', headers.toString()]);
   const reported = [...answers, ...app.logLines, ...audited.map(({ entry }) => entry)].join('\n');

@@ -105,7 +105,7 @@ async function check({ submitted, answered, disk }: Run, crash: 'kill' | 'power 
   const found = disk.after(crash);
   expect(await drainOf(found, store).run()).toEqual({ kind: 'empty' });
   expect(await found.list()).toEqual([]);
-  const rows = await fresh.database.query<{ id: string }>({ text: 'select id::text from events' });
+  const rows = await fresh.sql<{ id: string }>('select id::text from events');
   const stored = rows.map(({ id }) => id);
   expect(new Set(stored).size).toBe(stored.length);
   const known = new Map(submitted.map((row) => [idOf(row), row]));
@@ -117,7 +117,7 @@ async function check({ submitted, answered, disk }: Run, crash: 'kill' | 'power 
   const storedKeys = keysOf(stored.map((id) => known.get(id)!));
   expect(new Set(storedKeys).size).toBe(storedKeys.length);
   expect(keysOf(answered).filter((key) => !storedKeys.includes(key))).toEqual([]);
-  await fresh.database.query({ text: 'delete from events; delete from dedupe_keys' });
+  await fresh.sql('delete from events; delete from dedupe_keys');
 }
 
 test('without a crash everything is answered and stored once', async () => {

@@ -29,7 +29,7 @@ let onStore: () => void;
 let writer: SpoolWriter;
 
 beforeEach(async () => {
-  await fresh.database.query({ text: 'truncate events; truncate dedupe_keys' });
+  await fresh.sql('truncate events; truncate dedupe_keys');
   folder = temporaryDirectory();
   counts = { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0 };
   [refused, damaged] = [[], []];
@@ -97,11 +97,12 @@ test('events are stored as they were received, and the files are removed', async
   expect(await drain.run()).toEqual({ kind: 'empty' });
   expect(await readdir(folder)).toEqual([]);
   expect(counts).toEqual({ stored: 502, duplicates: 0, known: 0, webhookDeleted: 502 });
-  const [found] = await fresh.database.query<Record<string, unknown>>({
-    text: `select webhook_id = $2 as webhook, received_at, host(source_ip) as ip, convert_from(headers, 'UTF8') as headers,
+  const [found] = await fresh.sql<Record<string, unknown>>(
+    `select webhook_id = $2 as webhook, received_at, host(source_ip) as ip, convert_from(headers, 'UTF8') as headers,
              content_type, event_type, encode(body, 'hex') as body, bytes, order_keys::text as keys from events where id = $1`,
-    values: [idOf(rows[0]!), Buffer.from(webhookId).toString('hex')],
-  });
+    idOf(rows[0]!),
+    Buffer.from(webhookId).toString('hex'),
+  );
   expect(found).toEqual({
     webhook: true,
     received_at: new Date(rows[0]!.receivedAtMs),
@@ -163,7 +164,7 @@ test('of events with one key the first is stored, whichever way they come', asyn
 test('an expired key is replaced, and the key of a new event lives as long as its webhook keeps events', async () => {
   const [expired, short] = [key(), key()];
   const id = Buffer.from(webhookId).toString('hex');
-  const run = (text: string, ...values: unknown[]) => fresh.database.query({ text, values });
+  const run = (text: string, ...values: unknown[]) => fresh.sql(text, ...values);
   await run(
     `insert into webhooks (id, name, retention_days, events_removed_before) values ($1, 'w', 2, now() - interval '2 days')`,
     id,
@@ -182,11 +183,11 @@ test('an expired key is replaced, and the key of a new event lives as long as it
 test('an event of a deleted webhook is stored and counted, and one older than the mark of retention moves the mark back', async () => {
   const old = newRow({ receivedAtMs: Date.now() - 40 * 86_400_000 });
   const text = `update webhooks set deleted_at = now(), events_removed_before = now() where name = 'w' returning id`;
-  await fresh.database.query({ text });
+  await fresh.sql(text);
   await spool(newRow(), old);
   await drain.run();
   expect(counts).toMatchObject({ stored: 2, webhookDeleted: 2 });
-  const [mark] = await fresh.database.query<{ at: Date }>({ text: 'select events_removed_before as at from webhooks' });
+  const [mark] = await fresh.sql<{ at: Date }>('select events_removed_before as at from webhooks');
   expect(mark!.at).toEqual(new Date(old.receivedAtMs));
 });
 
@@ -271,9 +272,9 @@ test('while the database is away nothing is taken, and afterwards the drain cont
 test('a connection that is lost during a transaction is used no more, and the file is drained again', async () => {
   const rows = await spool(...rowsOf(3));
   await store.connect();
-  await fresh.database.query({
-    text: `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-spool' and datname = current_database()`,
-  });
+  await fresh.sql(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-spool' and datname = current_database()`,
+  );
   const outcome = await drain.run();
   expect(['unavailable', 'empty']).toContain(outcome.kind);
   expect(await drain.run()).toEqual({ kind: 'empty' });

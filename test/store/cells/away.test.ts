@@ -6,7 +6,7 @@ import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
-import { until } from '../../helpers/wait.ts';
+import { gate, until } from '../../helpers/wait.ts';
 
 const app = shared(() => startCellApp(2));
 let [home, first, second]: TestWebhook[] = [];
@@ -61,10 +61,7 @@ test('a change that a cell does not get waits for it, and is visible as waiting'
   expect(await waiting()).toEqual([0, 0, 1]);
   await app.cells[1]!.restore();
   await until(async () => (await waiting())[2] === 0);
-  const rows = await app.cells[1]!.database.query({
-    text: 'select name from webhooks where id = $1',
-    values: [second!.id],
-  });
+  const rows = await app.cells[1]!.sql('select name from webhooks where id = $1', second!.id);
   expect(rows).toEqual([{ name: 'renamed meanwhile' }]);
 });
 
@@ -86,9 +83,7 @@ test('a cell that was restored from a backup is not used until an operator accep
   const { database } = app.cells[0]!;
   // The marks that the primary wrote since the backup are gone, and so are the connections.
   await until(async () => {
-    const [row] = await app.database.query<{ mark: number }>({
-      text: 'select mark::int as mark from cells where number = 1',
-    });
+    const [row] = await app.sql<{ mark: number }>('select mark::int as mark from cells where number = 1');
     return row!.mark > 0;
   });
   await app.cells[0]!.cutOff();
@@ -148,10 +143,7 @@ test('the client library continues while the cell of an acknowledgement is away,
   const consumer = new Agent({ url: app.url, credential, notify: () => {} });
   const stop = new AbortController();
   const begun: string[] = [];
-  let end = () => {};
-  const held = new Promise<void>((resolve) => {
-    end = resolve;
-  });
+  const { opened: held, open: end } = gate();
   const running = consumer.run(
     async ({ event }) => {
       begun.push(event.webhook_id);

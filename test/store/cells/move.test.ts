@@ -96,7 +96,7 @@ test('while a webhook moves, neither cell stores an event with a key', async () 
 
 const movingFrom = async ({ id }: TestWebhook) => {
   const text = 'select moving_from from webhooks where id = $1';
-  const [row] = await app.database.query<{ moving_from: number | null }>({ text, values: [id] });
+  const [row] = await app.sql<{ moving_from: number | null }>(text, id);
   return row!.moving_from;
 };
 
@@ -146,7 +146,7 @@ test('a drained cell gives its webhooks away, and is removed when it is empty', 
   const early = await app.weir('cell', 'remove', '1');
   expect(early).toMatchObject({ code: 1, err: expect.stringContaining('drain it') });
   // Retention.
-  await app.cells[0]!.database.query({ text: 'truncate events; truncate deliveries' });
+  await app.cells[0]!.sql('truncate events; truncate deliveries');
   expect((await app.weir('cell', 'list')).out).toMatch(/ drained .* ~0 +[\d.]+ MB/);
   expect((await app.weir('cell', 'remove', '1')).out).toContain('removed');
   const { items } = await app.json('cell', 'list');

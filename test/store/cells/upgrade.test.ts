@@ -44,11 +44,11 @@ test('what a primary of an earlier release copied without a column is copied aga
   const agent = await app.agentOf([await app.webhookIn(1)]);
   const pausedIn = async () => {
     const text = 'select paused_at is not null as paused from agents where id = $1';
-    return (await app.cells[0]!.database.query<{ paused: boolean }>({ text, values: [agent.id] }))[0]?.paused;
+    return (await app.cells[0]!.sql<{ paused: boolean }>(text, agent.id))[0]?.paused;
   };
   await app.weir('agent', 'pause', agent.id);
   await until(pausedIn);
-  await app.cells[0]!.database.query({ text: 'update agents set paused_at = null' });
+  await app.cells[0]!.sql('update agents set paused_at = null');
   const { cells } = await readCells();
   const stop = runCells(cells, collect().log);
   await until(pausedIn);

@@ -10,24 +10,22 @@ import {
   withSchema,
 } from '../../../server/store/connect/conninfo.ts';
 
-describe('a connection string is described without its password', () => {
-  test.each([
-    ['postgres://u:geheim@db.example:5433/weir', 'db.example:5433/weir'],
-    ['postgresql:///weir', 'a local socket/weir'],
-    ["host='/run/pg' port=5432 user=u password='geheim' dbname=weir", '/run/pg:5432/weir'],
-    ['postgres://u:12/geheim@db/weir', 'a local socket/'],
-    ['postgres://u:geheim@[db/weir', 'a local socket/'],
-    ['postgres://u:geheim@a.example:5432,b.example:5433/weir', 'a.example:5432,b.example:5433/weir'],
-    ['postgres://u:ge,he%40im@a.example,[::1]:5433/weir?sslmode=require', 'a.example,[::1]:5433/weir'],
-    ['postgres://u:ge,he@im@a.example/weir', 'a local socket/'],
-    ['postgres://good?sslmode=@evil.example/weir', 'evil.example/weir'],
-    ["host=a.example password='x host=b' dbname=weir", 'a.example/weir'],
-    ['postgres://u:geheim@a.example:eheim,b/weir', 'a local socket/'],
-    ['host=a.example,b.example port=5433 password=geheim dbname=weir', 'a.example:5433,b.example:5433/weir'],
-    ['host=a.example,b.example port=5432,5433 dbname=weir', 'a.example:5432,b.example:5433/weir'],
-  ])('%s', (conninfo, description) => {
-    expect(describeConninfo(conninfo)).toBe(description);
-  });
+test.each([
+  ['postgres://u:geheim@db.example:5433/weir', 'db.example:5433/weir'],
+  ['postgresql:///weir', 'a local socket/weir'],
+  ["host='/run/pg' port=5432 user=u password='geheim' dbname=weir", '/run/pg:5432/weir'],
+  ['postgres://u:12/geheim@db/weir', 'a local socket/'],
+  ['postgres://u:geheim@[db/weir', 'a local socket/'],
+  ['postgres://u:geheim@a.example:5432,b.example:5433/weir', 'a.example:5432,b.example:5433/weir'],
+  ['postgres://u:ge,he%40im@a.example,[::1]:5433/weir?sslmode=require', 'a.example,[::1]:5433/weir'],
+  ['postgres://u:ge,he@im@a.example/weir', 'a local socket/'],
+  ['postgres://good?sslmode=@evil.example/weir', 'evil.example/weir'],
+  ["host=a.example password='x host=b' dbname=weir", 'a.example/weir'],
+  ['postgres://u:geheim@a.example:eheim,b/weir', 'a local socket/'],
+  ['host=a.example,b.example port=5433 password=geheim dbname=weir', 'a.example:5433,b.example:5433/weir'],
+  ['host=a.example,b.example port=5432,5433 dbname=weir', 'a.example:5432,b.example:5433/weir'],
+])('a connection string is described without its password: %s', (conninfo, description) => {
+  expect(describeConninfo(conninfo)).toBe(description);
 });
 
 describe('a message of libpq is shown without possible passwords', () => {

@@ -29,7 +29,7 @@ test('a confirmation over its time limit ends its connection: no heartbeat is se
   });
   listener.start();
   await until(() => received.includes('up'));
-  await fresh.database.query({ text: `notify weir_changes, 'webhook:x'` });
+  await fresh.sql(`notify weir_changes, 'webhook:x'`);
   await until(() => received.includes('webhook:x'));
   await until(async () => {
     await vi.advanceTimersByTimeAsync(900);

@@ -1,23 +1,17 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { openPool } from '../../../server/store/connect/client.ts';
-import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
+import { listening } from '../../helpers/ports.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { relayTo } from '../../helpers/relay.ts';
-import { shared } from '../../helpers/shared.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const fresh = shared(freshDatabase);
-let database: Database;
-
-beforeAll(async () => {
-  database = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'pool-test' });
-});
-
-afterAll(() => database.close());
+const database = shared(async () => openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'pool-test' }));
 
 const mode = { text: `select current_setting('plan_cache_mode') as mode`, values: [] };
 const modeOf = async (rows: Promise<{ mode: string }[]>) => (await rows)[0]!.mode;
@@ -135,12 +129,10 @@ test('a connection lost in a transaction fails the transaction, not the process'
 });
 
 test('a connection lost between the statements of a transaction does not affect later sockets of its number', async () => {
-  const server = createServer((socket) => socket.end('heard')).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(createServer((socket) => socket.end('heard')));
   const failing = database.transaction(async (query) => {
     const [{ pid }] = (await query({ text: 'select pg_backend_pid() as pid' })) as [{ pid: number }];
-    await fresh.database.query({ text: 'select pg_terminate_backend($1)', values: [pid] });
+    await fresh.sql('select pg_terminate_backend($1)', pid);
     const alive = { text: 'select from pg_stat_activity where pid = $1', values: [pid] };
     await until(async () => (await fresh.database.query(alive)).length === 0);
     for (let i = 0; i < 20; i++) expect(await text(connect(port, '127.0.0.1'))).toBe('heard');
@@ -148,7 +140,6 @@ test('a connection lost between the statements of a transaction does not affect 
   });
   await expect(failing).rejects.toThrow(DatabaseUnavailable);
   expect(await modeOf(database.query(mode))).toBe('auto');
-  server.close();
 });
 
 test('a connection that is made after the time limit of the pool is used', async () => {
@@ -161,8 +152,10 @@ test('a connection that is made after the time limit of the pool is used', async
 });
 
 test('a connection that is reset while a statement runs counts as lost', async () => {
-  const relay = await relayTo(fresh);
-  const far = openDatabase(relay.url, { connectionsMax: 1, applicationName: 'pool-test', onError: () => {} });
+  const relay = await ofTest(relayTo(fresh));
+  const far = await ofTest(
+    openDatabase(relay.url, { connectionsMax: 1, applicationName: 'pool-test', onError: () => {} }),
+  );
   await expect(far.query({ text: 'select 1 / 0' })).rejects.toMatchObject({ code: '22012' });
   const waiting = expect(far.query({ text: 'select pg_sleep(599)' })).rejects.toMatchObject({
     constructor: DatabaseUnavailable,
@@ -172,23 +165,19 @@ test('a connection that is reset while a statement runs counts as lost', async (
   await until(async () => (await fresh.database.query(sleeping)).length === 1);
   relay.reset();
   await waiting;
-  await far.close();
-  relay.close();
 });
 
 test('a value that is not of its type fails its statement, not the process', async () => {
   // The description of a column: the oid of its type, text, becomes that of json.
   const says = (bytes: Buffer) =>
     Buffer.from(bytes.toString('latin1').replaceAll('\0\0\0\x19\xff\xff', '\0\0\0\x72\xff\xff'), 'latin1');
-  const relay = await relayTo(fresh, 0, says);
-  const hostile = openDatabase(relay.url, { connectionsMax: 1, applicationName: 'pool-test' });
+  const relay = await ofTest(relayTo(fresh, 0, says));
+  const hostile = await ofTest(openDatabase(relay.url, { connectionsMax: 1, applicationName: 'pool-test' }));
   for (const values of [undefined, []]) {
     const refused = hostile.query({ text: `select '{'::text as broken`, ...(values && { values }) });
     await expect(refused).rejects.toThrow(DatabaseUnavailable);
   }
   expect(await hostile.query({ text: 'select 1 as one' })).toEqual([{ one: 1 }]);
-  await hostile.close();
-  relay.close();
 });
 
 test('a statement over its time limit after a refused one counts as lost, and not as refused again', async () => {

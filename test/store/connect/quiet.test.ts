@@ -1,18 +1,15 @@
 /** libpq writes to stderr what a server says between statements. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { startWeir } from '../../helpers/weir.ts';
 
 test('notices and warnings write nothing but lines of the log, and ends of sessions at most their reason', async () => {
-  const fresh = await freshDatabase();
-  await fresh.database.query({ text: `alter database ${fresh.name} set client_min_messages = notice` });
-  const weir = await startWeir({ DATABASE_URL: fresh.conninfo, SECRETS_KEY: someKey, WORKERS: 1 });
-  onTestFinished(async () => {
-    await weir.stop();
-    await fresh.drop();
-  });
+  const fresh = await ofTest(freshDatabase());
+  await fresh.sql(`alter database ${fresh.name} set client_min_messages = notice`);
+  const weir = await ofTest(startWeir({ DATABASE_URL: fresh.conninfo, SECRETS_KEY: someKey, WORKERS: 1 }));
   await until(() => weir.events('listener_up').length === 1);
   await weir.addWebhook();
   await fresh.cutOff();

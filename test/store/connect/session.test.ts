@@ -1,5 +1,5 @@
 /** Sessions of Weir on a database whose settings would break it. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { ownSettings, sessionSetup } from '../../../server/store/connect/session.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
@@ -46,18 +46,13 @@ const kept: Record<string, string> = {
 };
 
 const fresh = shared(emptyDatabase);
-let relay: Awaited<ReturnType<typeof relayTo>>;
+const relay = shared(() => relayTo(fresh));
 let known: Set<string>;
 beforeAll(async () => {
-  relay = await relayTo(fresh);
-  const rows = await fresh.database.query<{ name: string }>({ text: 'select name from pg_settings' });
+  const rows = await fresh.sql<{ name: string }>('select name from pg_settings');
   known = new Set(rows.map(({ name }) => name));
   for (const [name, value] of Object.entries({ ...hostile, ...kept }))
-    if (known.has(name))
-      await fresh.database.query({ text: `alter database ${fresh.name} set ${name} = ${quoted(value)}` });
-});
-afterAll(async () => {
-  relay.close();
+    if (known.has(name)) await fresh.sql(`alter database ${fresh.name} set ${name} = ${quoted(value)}`);
 });
 
 const quoted = (value: string) => (value.includes(',') ? value : `'${value}'`);
@@ -105,7 +100,7 @@ describe('what the database sets is replaced where Weir depends on it, and kept 
 });
 
 test('a session for COPY has the settings of Weir, and memory of its own', async () => {
-  await fresh.database.query({ text: `alter database ${fresh.name} set default_transaction_read_only = off` });
+  await fresh.sql(`alter database ${fresh.name} set default_transaction_read_only = off`);
   const connection = await CopyConnection.connect(relay.url, () => {});
   const names = [...asked, 'work_mem'].filter((name) => known.has(name));
   const values = await connection.run(`select current_setting(name) from unnest('{${names.join(',')}}'::text[]) name`);
@@ -133,7 +128,7 @@ test('the server ends the session of a machine that is cut off within 25 seconds
 
 test('a role that may not have triggers run is refused', async () => {
   const role = `limited_${fresh.name}`;
-  await fresh.database.query({ text: `create role ${role} login` });
+  await fresh.sql(`create role ${role} login`);
   const database = open(fresh.conninfo.replace(/user='?\w+'?/, `user=${role}`));
   try {
     await expect(database.query({ text: 'select 1' })).rejects.toMatchObject({
@@ -143,6 +138,6 @@ test('a role that may not have triggers run is refused', async () => {
     });
   } finally {
     await database.close();
-    await fresh.database.query({ text: `drop role ${role}` });
+    await fresh.sql(`drop role ${role}`);
   }
 });

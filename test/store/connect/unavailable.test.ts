@@ -4,6 +4,7 @@ import { DatabaseUnavailable, isOutage, isPassing, sqlStateKind } from '../../..
 import { unusable } from '../../../server/store/open.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, someKey } from '../../helpers/settings.ts';
+import { ofTest } from '../../helpers/shared.ts';
 
 const at = (host: string) => `connection to server at "${host}", port 5432 failed: `;
 const refused = `${at('10.0.0.1')}Connection refused\n\tIs the server running on that host and accepting TCP/IP connections?`;
@@ -44,7 +45,7 @@ test('the SQLSTATE decides whether an error of a session counts as an outage', (
 });
 
 test('messages of the installed libpq count as outages or as faults', async () => {
-  const fresh = await freshDatabase();
+  const fresh = await ofTest(freshDatabase());
   const failureAt = async (conninfo: string) => {
     const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'test' });
     const failure = await database.query({ text: 'select 1' }).catch((error: Error) => error);
@@ -56,7 +57,6 @@ test('messages of the installed libpq count as outages or as faults', async () =
     expect([place, isPassing(await failureAt(`${place} dbname=x user=x`))]).toEqual([place, true]);
   for (const conninfo of [`${fresh.conninfo} dbname=missing`, `${fresh.conninfo} user=missing`, 'host=a nonsense=1'])
     expect([conninfo, isPassing(await failureAt(conninfo))]).toEqual([conninfo, false]);
-  await fresh.drop();
 });
 
 test.each([

@@ -1,31 +1,28 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { asRole } from '../../../server/store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { SERVING_ROLE } from '../../../server/store/embedded/serving-role.ts';
 import { fillWalPool } from '../../../server/store/embedded/settings.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
-import { startWeir, type Weir } from '../../helpers/weir.ts';
+import { startWeir } from '../../helpers/weir.ts';
 
 const FILE = 16 * 2 ** 20;
 /** More than the tenth of it that any test takes. */
 const FREE = 1_000 * FILE;
 const { signal } = new AbortController();
 
-let weir: Weir;
-beforeAll(async () => {
-  weir = await startWeir({ WORKERS: 1 });
-});
-afterAll(() => weir.stop());
+const weir = shared(() => startWeir({ WORKERS: 1 }));
 
 async function ask<Value>(expression: string): Promise<Value> {
-  const [row] = await weir.database.query<{ value: Value }>({ text: `select ${expression} as value` });
+  const [row] = await weir.sql<{ value: Value }>(`select ${expression} as value`);
   return row!.value;
 }
 
 const files = () => ask<number>(`(select count(*)::int from pg_ls_waldir() where name ~ '^[0-9A-F]{24}$')`);
 const filesBefore = (name: string) => ask<number>(`(select count(*)::int from pg_ls_waldir() where name < '${name}')`);
 const set = async (setting: string, value: string) => {
-  await weir.database.query({ text: `alter system set ${setting} = '${value}'` });
+  await weir.sql(`alter system set ${setting} = '${value}'`);
   await ask('pg_reload_conf()');
   await until(async () => (await ask(`current_setting('${setting}')`)) === value);
 };
@@ -64,10 +61,7 @@ test('no file is made while others write', async () => {
 });
 
 test('a role that may not is reported', async () => {
-  const serving = openDatabase(asRole(weir.conninfo, SERVING_ROLE), {
-    connectionsMax: 1,
-    applicationName: 'weir-test',
-  });
-  onTestFinished(() => serving.close());
+  const role = asRole(weir.conninfo, SERVING_ROLE);
+  const serving = await ofTest(openDatabase(role, { connectionsMax: 1, applicationName: 'weir-test' }));
   await expect(fillWalPool(serving, FREE, signal)).rejects.toThrow('permission denied');
 });

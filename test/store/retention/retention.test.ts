@@ -58,7 +58,7 @@ test('a server cannot choose the name of a file of the archive', async () => {
      from pg_catalog.pg_class`,
     `alter database ${fresh.name} set search_path = evil, pg_catalog, public`,
   ])
-    await fresh.database.query({ text });
+    await fresh.sql(text);
   await keeper.close();
   keeper = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
   const archived: string[] = [];
@@ -80,12 +80,7 @@ test('no further partition is dropped when Weir stops', async () => {
 test('events of today are kept, and new ones are stored and found', async () => {
   const ids = await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 3);
   await drop();
-  expect(
-    await fresh.database.query({
-      text: 'select from events where id = any ($1::uuid[])',
-      values: [`{${ids.join(',')}}`],
-    }),
-  ).toHaveLength(3);
+  expect(await fresh.sql('select from events where id = any ($1::uuid[])', `{${ids.join(',')}}`)).toHaveLength(3);
 });
 
 test('deliveries never outlive their events', async () => {
@@ -107,9 +102,9 @@ describe('with a snapshot held in another session', () => {
       await holdSnapshot(app, async () => {
         const waiting = round();
         const waits = () =>
-          app.database.query({
-            text: `select from pg_stat_activity where application_name = 'weir-keeper' and wait_event_type = 'Lock' and datname = current_database()`,
-          });
+          app.sql(
+            `select from pg_stat_activity where application_name = 'weir-keeper' and wait_event_type = 'Lock' and datname = current_database()`,
+          );
         await until(async () => (await waits()).length > 0);
         const work = async () => {
           const id = await send(webhook);
@@ -144,7 +139,7 @@ describe('with a snapshot held in another session', () => {
 
   test('a detached day that a backup reads is left to the next round', async () => {
     const [events] = day(-5);
-    await fresh.database.query({ text: `alter table events detach partition ${events}` });
+    await fresh.sql(`alter table events detach partition ${events}`);
     await fresh.database.transaction(async (query) => {
       await query({ text: `lock table ${events} in access share mode` });
       expect((await dropOldPartitions(keeper, RETENTION_DAYS, nowMs)).busy).toBe(events);
@@ -166,17 +161,17 @@ async function holdSnapshot({ database }: Pick<FreshDatabase, 'database'>, work:
 test.each(partitionedTables)('a detach of %s that was interrupted is finished', async (table) => {
   const name = partitionName(table, today - 6 * DAY_MS);
   await interruptDetach(parents[table], name);
-  const [row] = await fresh.database.query<{ pending: boolean }>({
-    text: 'select inhdetachpending as pending from pg_inherits where inhrelid = $1::regclass',
-    values: [name],
-  });
+  const [row] = await fresh.sql<{ pending: boolean }>(
+    'select inhdetachpending as pending from pg_inherits where inhrelid = $1::regclass',
+    name,
+  );
   expect(row).toEqual({ pending: true });
   expect((await drop()).sort()).toEqual(oldDays);
   expect(await drop()).toEqual([]);
 });
 
 test('a detached partition that was not dropped is dropped', async () => {
-  await fresh.database.query({ text: `alter table events detach partition ${day(-5)[0]}` });
+  await fresh.sql(`alter table events detach partition ${day(-5)[0]}`);
   expect((await drop()).sort()).toEqual(oldDays);
 });
 
@@ -189,10 +184,8 @@ async function interruptDetach(table: string, name: string): Promise<void> {
       .catch(() => {});
     await until(async () => {
       // Outside of this transaction, which sees one state of pg_stat_activity.
-      const rows = await fresh.database.query({
-        text: `select pg_terminate_backend(pid) from pg_stat_activity
-               where query like 'alter table ${table} detach%' and wait_event_type = 'Lock' and datname = current_database()`,
-      });
+      const rows = await fresh.sql(`select pg_terminate_backend(pid) from pg_stat_activity
+               where query like 'alter table ${table} detach%' and wait_event_type = 'Lock' and datname = current_database()`);
       return rows.length > 0;
     });
     await detaching;
@@ -201,12 +194,13 @@ async function interruptDetach(table: string, name: string): Promise<void> {
 
 describe('dedupe keys', () => {
   const insert = (count: number, expiry: string) =>
-    fresh.database.query({
-      text: `insert into dedupe_keys (webhook_id, key, event_id, expires_at)
+    fresh.sql(
+      `insert into dedupe_keys (webhook_id, key, event_id, expires_at)
              select gen_random_uuid(), sha256(n::text::bytea), gen_random_uuid(), now() + $2::interval from generate_series(1, $1) n`,
-      values: [count, expiry],
-    });
-  const left = async () => (await fresh.database.query({ text: 'select from dedupe_keys' })).length;
+      count,
+      expiry,
+    );
+  const left = async () => (await fresh.sql('select from dedupe_keys')).length;
 
   test.each([0, 1, 10_000, 10_001, 25_000])('%d expired keys are deleted, valid ones are kept', async (count) => {
     await insert(count, '-1 second');

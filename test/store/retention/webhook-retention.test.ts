@@ -14,7 +14,7 @@ const { fresh, addWebhook } = retained();
 const remove = (atMs = nowMs, stopping?: () => boolean) =>
   removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, { stopping });
 async function count(table: 'events' | 'deliveries', webhookId: string): Promise<number> {
-  const rows = await fresh.database.query({ text: `select from ${table} where webhook_id = $1`, values: [webhookId] });
+  const rows = await fresh.sql(`select from ${table} where webhook_id = $1`, webhookId);
   return rows.length;
 }
 
@@ -36,11 +36,11 @@ test('their deliveries are deleted with them, and unsettled ones are counted', a
   const webhook = await addWebhook(2);
   await storeEvents(fresh.database, webhook, 5, daysAgo(4));
   await storeEvents(fresh.database, webhook, 1, daysAgo(1));
-  await fresh.database.query({
-    text: `update deliveries set state = 'done', finished_at = now()
+  await fresh.sql(
+    `update deliveries set state = 'done', finished_at = now()
            where id in (select id from deliveries where received_at < $1::timestamptz limit 2)`,
-    values: [new Date(daysAgo(2)).toISOString()],
-  });
+    new Date(daysAgo(2)).toISOString(),
+  );
   expect(await remove()).toEqual({ events: 5, deliveries: 5, unhandled: 3 });
   expect(await count('deliveries', webhook)).toBe(1);
 });
@@ -89,23 +89,23 @@ test('a webhook with lowered retention_days loses the events that are now too ol
   const webhook = await addWebhook(6, false);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
   expect((await remove()).events).toBe(0);
-  await fresh.database.query({ text: 'update webhooks set retention_days = 3 where id = $1', values: [webhook] });
+  await fresh.sql('update webhooks set retention_days = 3 where id = $1', webhook);
   expect((await remove()).events).toBe(3);
 });
 
 test('the events of a deleted webhook expire as well', async () => {
   const webhook = await addWebhook(2, false);
   await storeEvents(fresh.database, webhook, 3, daysAgo(4));
-  await fresh.database.query({ text: 'update webhooks set deleted_at = now() where id = $1', values: [webhook] });
+  await fresh.sql('update webhooks set deleted_at = now() where id = $1', webhook);
   expect((await remove()).events).toBe(3);
 });
 
 test('unsettled deliveries of a dropped day are counted', async () => {
   const webhook = await addWebhook(null);
   await storeEvents(fresh.database, webhook, 4, daysAgo(5));
-  await fresh.database.query({
-    text: `update deliveries set state = 'dead', finished_at = now() where id in (select id from deliveries limit 1)`,
-  });
+  await fresh.sql(
+    `update deliveries set state = 'dead', finished_at = now() where id in (select id from deliveries limit 1)`,
+  );
   expect((await dropOldPartitions(fresh.database, 3, nowMs)).unhandled).toBe(3);
 });
 
@@ -141,8 +141,8 @@ test('a dedupe key is deleted with its event', async () => {
     key: Buffer.alloc(32, 1),
   };
   await storeDeduped(fresh.database, [row as never], RETENTION_DAYS);
-  const [key] = await fresh.database.query<{ days: number }>({
-    text: 'select round(extract(epoch from expires_at - now()) / 86400)::int as days from dedupe_keys',
-  });
+  const [key] = await fresh.sql<{ days: number }>(
+    'select round(extract(epoch from expires_at - now()) / 86400)::int as days from dedupe_keys',
+  );
   expect(key).toEqual({ days: 2 });
 });

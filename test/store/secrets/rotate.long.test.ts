@@ -1,8 +1,7 @@
 /** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, despite interruptions. */
 import { randomUUID } from 'node:crypto';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { systemActor } from '../../../server/store/audit/record.ts';
-import type { Database } from '../../../server/store/connect/pool.ts';
 import { derivedKeys, recordKeys } from '../../../server/store/secrets/keys.ts';
 import { rotateKeys, sealedTables } from '../../../server/store/secrets/rotate.ts';
 import { fingerprintOf, seal, unsealBy } from '../../../server/store/secrets/seal.ts';
@@ -12,7 +11,7 @@ import { addPerson, request } from '../../helpers/people.ts';
 import { createConflictOnce, freshDatabase } from '../../helpers/postgres.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
-import { ofEach } from '../../helpers/shared.ts';
+import { ofEach, ofTest } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
@@ -23,10 +22,6 @@ const strangeKey = Buffer.alloc(32, 9).toString('base64');
 const BATCH_ROWS = 200;
 
 const fresh = ofEach(freshDatabase);
-let database: Database;
-beforeEach(async () => {
-  database = fresh.database;
-});
 
 const settings = () => ({
   DATABASE_URL: fresh.conninfo,
@@ -57,8 +52,8 @@ async function addWebhooks(key: string, count: number): Promise<void> {
   });
   const given = 'from jsonb_to_recordset($1::jsonb) as n (id uuid, sealed text)';
   const values = [JSON.stringify(rows)];
-  await database.query({ text: `insert into webhooks (id, name) select id, 'many' ${given}`, values });
-  await database.query({
+  await fresh.database.query({ text: `insert into webhooks (id, name) select id, 'many' ${given}`, values });
+  await fresh.database.query({
     text: `insert into webhook_secrets (webhook_id, slot, sealed) select id, 'current', decode(sealed, 'hex') ${given}`,
     values,
   });
@@ -66,7 +61,7 @@ async function addWebhooks(key: string, count: number): Promise<void> {
 
 /** Number of stored secrets that each key decrypts, in order. */
 async function openedBy(...keys: string[]): Promise<number[]> {
-  const rows = await database.query<{ id: string; sealed: Buffer }>({
+  const rows = await fresh.database.query<{ id: string; sealed: Buffer }>({
     text: 'select webhook_id as id, sealed from webhook_secrets',
   });
   const derived = derivedKeys(keys, 'webhook-secrets');
@@ -75,7 +70,7 @@ async function openedBy(...keys: string[]): Promise<number[]> {
 }
 
 test('every table with a sealed column is listed', async () => {
-  const rows = await database.query<{ column: string }>({
+  const rows = await fresh.database.query<{ column: string }>({
     text: `select table_name || '.' || column_name as column from information_schema.columns
            where table_schema = 'public' and data_type = 'bytea' and column_name ~ 'sealed|answer|secret|verify_token' order by 1`,
   });
@@ -91,7 +86,7 @@ describe('weir keys rotate', () => {
     made(await webhooksOf(fresh, [oldKey]).rotate(twice, { secret: 'second', overlap_seconds: 3_600 }));
     const expired = await addWebhook(oldKey, 'first');
     made(await webhooksOf(fresh, [oldKey]).rotate(expired, { secret: 'second', overlap_seconds: 3_600 }));
-    await database.query({
+    await fresh.database.query({
       text: `update webhook_secrets set expires_at = now() - interval '1 day' where webhook_id = $1 and slot = 'previous'`,
       values: [expired],
     });
@@ -135,7 +130,7 @@ describe('weir keys rotate', () => {
     await addWebhook(oldKey);
     await rotate();
     const text = `select entry::text from audit_log where action like 'secrets_key.%'`;
-    const [row] = await database.query<{ entry: string }>({ text });
+    const [row] = await fresh.database.query<{ entry: string }>({ text });
     const out = row!.entry;
     expect(JSON.parse(out)).toMatchObject({
       action: 'secrets_key.rotate',
@@ -167,8 +162,7 @@ describe('weir keys rotate', () => {
   });
 
   test('is refused while processes serve that do not know the current key: they could not decrypt the result', async () => {
-    const app = await startTestApp({ SECRETS_KEY: oldKey });
-    onTestFinished(() => app.stop());
+    const app = await ofTest(startTestApp({ SECRETS_KEY: oldKey }));
     const webhook = await app.addWebhook();
     const given = { ...settings(), DATABASE_URL: app.conninfo };
     const refused = await rotate([], given);
@@ -186,7 +180,7 @@ describe('weir keys rotate', () => {
     const rows = 2 * BATCH_ROWS + 1;
     await addWebhooks(oldKey, rows);
     let killed: ReturnType<typeof spawnWeir>;
-    await database.transaction(async (query) => {
+    await fresh.database.transaction(async (query) => {
       // The last row is locked: the run waits for it.
       await query({ text: 'select from webhook_secrets order by webhook_id desc limit 1 for update' });
       killed = spawnWeir({ ...settings(), DATA_DIR: temporaryDirectory() }, { command: ['keys', 'rotate'] });
@@ -206,8 +200,7 @@ describe('weir keys rotate', () => {
 });
 
 test('a response stored for an Idempotency-Key is returned under the new key alone, and for the same request only', async () => {
-  const app = await startTestApp({ SECRETS_KEY: oldKey });
-  onTestFinished(() => app.stop());
+  const app = await ofTest(startTestApp({ SECRETS_KEY: oldKey }));
   const operator = await addPerson(app, 'operator');
   const key = randomUUID();
   const send = (url: string, name: string) =>
@@ -225,8 +218,7 @@ test('a response stored for an Idempotency-Key is returned under the new key alo
   await app.database.transaction((query) => recordKeys(query, fingerprintOf(someKey), null, { again: false }));
   const { out } = await rotate(['--json'], { ...settings(), DATABASE_URL: app.conninfo });
   expect(counts(out).idempotency_answers).toEqual({ stored: 1, reencrypted: 1, already_current: 0, unreadable: 0 });
-  const after = await startTestApp({ SECRETS_KEY: someKey }, app);
-  onTestFinished(() => after.stop());
+  const after = await ofTest(startTestApp({ SECRETS_KEY: someKey }, app));
   const again = await send(after.url, 'a');
   expect([again.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([201, first.body, 'true']);
   expect((await send(after.url, 'b')).body.code).toBe('idempotency_key_reused');
@@ -234,12 +226,12 @@ test('a response stored for an Idempotency-Key is returned under the new key alo
 
 test('a batch that is repeated after a conflict is counted once', async () => {
   await addWebhook(oldKey);
-  await database.query({
+  await fresh.database.query({
     text: `
       ${createConflictOnce};
       create trigger conflict_once after update on webhook_secrets for each statement execute function conflict_once()`,
   });
-  expect(await rotateKeys(database, [someKey, oldKey], systemActor)).toMatchObject({
+  expect(await rotateKeys(fresh.database, [someKey, oldKey], systemActor)).toMatchObject({
     rotation: { counts: { webhook_secrets: { stored: 1, reencrypted: 1, already_current: 0, unreadable: 0 } } },
   });
 });

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { commands } from '../../../../server/cli/commands.ts';
 import { rejectionDetailSchema } from '../../../../server/model/rejections.ts';
@@ -15,7 +15,7 @@ import { makeInstallation, runCommands } from '../../../helpers/command.ts';
 import { PASSWORD } from '../../../helpers/people.ts';
 import { signatureOf, signedRequest } from '../../../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 import { spawnWeir } from '../../../helpers/weir.ts';
 import {
@@ -60,8 +60,7 @@ function run(line: string, stdin = '') {
 }
 
 /** Waits until the requests before are counted among the rejections. */
-const rejections = (count: number) =>
-  until(async () => (await app.database.query({ text: 'select from rejections' })).length === count);
+const rejections = (count: number) => until(async () => (await app.sql('select from rejections')).length === count);
 
 async function prepare(): Promise<void> {
   const crm = await app.addWebhook({ name: 'crm', event_type_from: 'json:/type' });
@@ -92,7 +91,7 @@ async function reject(): Promise<void> {
   const other = await app.addWebhook({ name: 'other header', secret: GIVEN });
   await fetch(other.url, { method: 'POST', body: BODY, headers: { 'x-signature': signatureOf(GIVEN, BODY) } });
   await rejections(2);
-  const rows = await app.database.query<{ id: string }>({ text: 'select id from rejections order by id' });
+  const rows = await app.sql<{ id: string }>('select id from rejections order by id');
   for (const [place, { id }] of rows.entries()) known.set(`rejection${place}`, id);
   known.set('mistyped', mistyped.id);
 }
@@ -138,11 +137,9 @@ describe('rejections and the audit log', () => {
   });
 
   test('weir audit verify fails and names the first invalid entry', async () => {
-    await app.database.query({
-      text: `begin; alter table audit_log disable trigger user;
+    await app.sql(`begin; alter table audit_log disable trigger user;
              update audit_log set entry = '{"action":"nothing"}' where number = 2;
-             alter table audit_log enable trigger user; commit`,
-    });
+             alter table audit_log enable trigger user; commit`);
     const err = 'weir: Entry 2 was changed: its hash does not match. Valid entries before it: 1.\n';
     expect(await run('audit verify')).toEqual({ code: 1, out: '', err });
     const { code, out } = await run('audit verify --json');
@@ -185,8 +182,7 @@ test('agent add --credential-file that cannot be written names the agent that ne
 test('in hosted mode a user is created without a password, and a given one is refused', async () => {
   // Nothing listens on port 9.
   const client = { OIDC_ISSUER: 'https://127.0.0.1:9', OIDC_CLIENT_ID: 'weir', OIDC_CLIENT_SECRET: 'of the client' };
-  const other = await makeInstallation({ AUTH_MODE: 'hosted', ...client });
-  onTestFinished(() => other.stop());
+  const other = await ofTest(makeInstallation({ AUTH_MODE: 'hosted', ...client }));
   const add = ['user', 'add', '--email', 'ada@example.org', '--role', 'viewer'];
   expect(JSON.parse((await other.weir([...add, '--json'])).out)).toMatchObject({ has_password: false });
   for (const args of [

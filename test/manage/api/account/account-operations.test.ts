@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestApp } from '../../../helpers/app.ts';
 import {
   addPerson,
@@ -11,7 +11,7 @@ import {
   signIn,
   type TestPerson,
 } from '../../../helpers/people.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 
 const NEW = 'a new horse, a new battery';
 const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1', CORS_ORIGINS: 'https://console.example' }));
@@ -192,8 +192,7 @@ test('passwords are not available in hosted mode', async () => {
     OIDC_CLIENT_ID: 'weir',
     OIDC_CLIENT_SECRET: 'a secret of the client',
   };
-  const hosted = await startTestApp({ AUTH_MODE: 'hosted', ...OIDC }, app);
-  onTestFinished(() => hosted.stop());
+  const hosted = await ofTest(startTestApp({ AUTH_MODE: 'hosted', ...OIDC }, app));
   const person = await newPerson();
   const administrator = await addPerson(hosted, 'administrator');
   const at = (method: string, path: string, body: object) =>

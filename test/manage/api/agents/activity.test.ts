@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { LastSeen, WRITTEN_MAX } from '../../../../server/manage/auth/agent.ts';
 import { recordAgentsSeen } from '../../../../server/store/queries/agents/active-agents.ts';
 import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/counts.ts';
 import { addAgent, send, signIn, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
+import { fakeTimers } from '../../../helpers/clock.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
@@ -184,11 +185,10 @@ test('the later of two requests that are recorded at once is kept', async () => 
 });
 
 test('the last request is written as often after the clock was set back', async () => {
-  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
-  onTestFinished(() => void vi.useRealTimers());
+  fakeTimers({ toFake: ['Date', 'performance'] });
   const agent = await addAgent(app);
   await seen(agent);
-  await app.database.query({ text: 'update agents set last_seen_at = null' });
+  await app.sql('update agents set last_seen_at = null');
   vi.setSystemTime(Date.now() - HOUR_MS);
   vi.advanceTimersByTime(60_000);
   await signIn(app, agent.credential);

@@ -22,33 +22,31 @@ async function made(body: object = {}) {
   return answer.body;
 }
 
-describe('a new agent', () => {
-  test('has a credential, which only this response shows and which opens a session at once', async () => {
-    const webhook = await app.addWebhook();
-    const answer = await operator.api('POST', PATH, { name: ' ci ', webhook_ids: [webhook.id] });
-    const { credential, ...agent } = answer.body;
-    expect(answer.headers.get('location')).toBe(`${PATH}/${agent.id}`);
-    expect(agent).toEqual({
-      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-      name: 'ci',
-      revoked: false,
-      temporary: false,
-      webhooks: 1,
-      filters: 0,
-      first_webhook_ids: [webhook.id],
-      max_leased: null,
-      paused: false,
-      paused_at: null,
-      previous_credential_expires_at: null,
-      created_at: expect.stringMatching(/Z$/),
-      updated_at: agent.created_at,
-    });
-    expect(credential).toMatch(CREDENTIAL);
-    expect(await show(agent.id)).toEqual(agent);
-    expect(await signIn(app, credential)).toMatch(/^ws_/);
-    expect(JSON.stringify(await lastAudit(app))).not.toContain(credential.slice(16));
-    expect(await lastAudit(app)).toMatchObject({ action: 'agent.create', actor: { id: operator.id }, after: agent });
+test('a new agent has a credential, which only this response shows and which opens a session at once', async () => {
+  const webhook = await app.addWebhook();
+  const answer = await operator.api('POST', PATH, { name: ' ci ', webhook_ids: [webhook.id] });
+  const { credential, ...agent } = answer.body;
+  expect(answer.headers.get('location')).toBe(`${PATH}/${agent.id}`);
+  expect(agent).toEqual({
+    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    name: 'ci',
+    revoked: false,
+    temporary: false,
+    webhooks: 1,
+    filters: 0,
+    first_webhook_ids: [webhook.id],
+    max_leased: null,
+    paused: false,
+    paused_at: null,
+    previous_credential_expires_at: null,
+    created_at: expect.stringMatching(/Z$/),
+    updated_at: agent.created_at,
   });
+  expect(credential).toMatch(CREDENTIAL);
+  expect(await show(agent.id)).toEqual(agent);
+  expect(await signIn(app, credential)).toMatch(/^ws_/);
+  expect(JSON.stringify(await lastAudit(app))).not.toContain(credential.slice(16));
+  expect(await lastAudit(app)).toMatchObject({ action: 'agent.create', actor: { id: operator.id }, after: agent });
 });
 
 describe('two active agents with one name', () => {
@@ -137,23 +135,21 @@ describe('an update', () => {
   });
 });
 
-describe('a revoked agent', () => {
-  test('remains visible as revoked and cannot be changed', async () => {
-    const webhook = await app.addWebhook();
-    const { id, credential } = await made({ webhook_ids: [webhook.id] });
-    expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
-    expect(await show(id)).toMatchObject({ id, revoked: true });
-    expect((await request(`${app.url}/api/v1/agent/session`, credential, {})).status).toBe(401);
-    expect((await viewer.api('GET', `/api/v1/webhooks/${webhook.id}`)).body.agent_ids).toEqual([]);
-    for (const [method, rest] of [
-      ['PATCH', ''],
-      ['DELETE', ''],
-      ['POST', '/rotate'],
-    ] as const) {
-      const { status, body } = await operator.api(method, `${PATH}/${id}${rest}`, {});
-      expect([status, body.code]).toEqual([404, 'agent_unknown']);
-    }
-  });
+test('a revoked agent remains visible as revoked and cannot be changed', async () => {
+  const webhook = await app.addWebhook();
+  const { id, credential } = await made({ webhook_ids: [webhook.id] });
+  expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
+  expect(await show(id)).toMatchObject({ id, revoked: true });
+  expect((await request(`${app.url}/api/v1/agent/session`, credential, {})).status).toBe(401);
+  expect((await viewer.api('GET', `/api/v1/webhooks/${webhook.id}`)).body.agent_ids).toEqual([]);
+  for (const [method, rest] of [
+    ['PATCH', ''],
+    ['DELETE', ''],
+    ['POST', '/rotate'],
+  ] as const) {
+    const { status, body } = await operator.api(method, `${PATH}/${id}${rest}`, {});
+    expect([status, body.code]).toEqual([404, 'agent_unknown']);
+  }
 });
 
 describe('the list', () => {

@@ -1,11 +1,12 @@
 /** Connection strings that an administrator gives over HTTP: what libpq is told, and what the audit log says. */
 import { writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { startTestApp } from '../../../helpers/app.ts';
 import { weirWith } from '../../../helpers/command.ts';
 import { addPerson } from '../../../helpers/people.ts';
+import { listening } from '../../../helpers/ports.ts';
 import { emptyDatabase } from '../../../helpers/postgres.ts';
 import { relayTo } from '../../../helpers/relay.ts';
 import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
@@ -29,9 +30,7 @@ async function listener(): Promise<{ port: number; received: () => string[] }> {
       client.write(bytes.length === 8 ? 'N' : ASKS_PASSWORD);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  return { port: (server.address() as AddressInfo).port, received: () => received };
+  return { port: await listening(server), received: () => received };
 }
 
 async function entries() {

@@ -25,17 +25,15 @@ async function deadLetters(reasons: (string | undefined)[]) {
   return { webhook, agents, inState };
 }
 
-describe('the attempts of a delivery', () => {
-  test('are listed for users and for its own agent only', async () => {
-    const { webhook, agents } = await deadLetters(['timeout']);
-    const own = `${PATH}?webhook_id=${webhook.id}&agent_id=${agents[0].id}`;
-    const [{ id }] = (await operator.api('GET', own)).body.items;
-    const listed = await operator.api('GET', `${PATH}/${id}/attempts`);
-    expect(listed.body.items).toMatchObject([{ outcome: 'rejected', reason: 'timeout', agent_address: '127.0.0.1' }]);
-    const seenBy = (agent: TestAgent) => request(`${app.url}${PATH}/${id}/attempts`, agent.token);
-    expect((await seenBy(agents[0])).body).toEqual(listed.body);
-    expect((await seenBy(agents[1])).body.code).toBe('delivery_unknown');
-  });
+test('the attempts of a delivery are listed for users and for its own agent only', async () => {
+  const { webhook, agents } = await deadLetters(['timeout']);
+  const own = `${PATH}?webhook_id=${webhook.id}&agent_id=${agents[0].id}`;
+  const [{ id }] = (await operator.api('GET', own)).body.items;
+  const listed = await operator.api('GET', `${PATH}/${id}/attempts`);
+  expect(listed.body.items).toMatchObject([{ outcome: 'rejected', reason: 'timeout', agent_address: '127.0.0.1' }]);
+  const seenBy = (agent: TestAgent) => request(`${app.url}${PATH}/${id}/attempts`, agent.token);
+  expect((await seenBy(agents[0])).body).toEqual(listed.body);
+  expect((await seenBy(agents[1])).body.code).toBe('delivery_unknown');
 });
 
 describe('dead letters', () => {

@@ -37,18 +37,16 @@ const listed = async (query: string) =>
   (await viewer.api('GET', `${PATH}?${query}`)).body.items.map(({ id }: { id: string }) => id).sort();
 const counts = async (query: string) => (await viewer.api('GET', `${PATH}/counts?${query}`)).body;
 
-describe('the list', () => {
-  test('filters by agent, webhook, event and state, separately and combined', async () => {
-    const { webhook, agent, eventIds, ids } = await agentWithDead(3);
-    const other = await addAgent(app, [webhook]);
-    const eventId = await send(webhook);
-    expect(await listed(`agent_id=${agent.id.toUpperCase()}&state=dead`)).toEqual(ids);
-    expect(await listed(`webhook_id=${webhook.id}&state=dead`)).toEqual(ids);
-    expect(await listed(`event_id=${eventIds[0]}`)).toHaveLength(1);
-    expect(await listed(`event_id=${eventId}`)).toHaveLength(2);
-    expect(await listed(`event_id=${eventId}&agent_id=${other.id}`)).toHaveLength(1);
-    expect(await listed(`event_id=${eventId}&agent_id=${other.id}&state=dead`)).toEqual([]);
-  });
+test('the list filters by agent, webhook, event and state, separately and combined', async () => {
+  const { webhook, agent, eventIds, ids } = await agentWithDead(3);
+  const other = await addAgent(app, [webhook]);
+  const eventId = await send(webhook);
+  expect(await listed(`agent_id=${agent.id.toUpperCase()}&state=dead`)).toEqual(ids);
+  expect(await listed(`webhook_id=${webhook.id}&state=dead`)).toEqual(ids);
+  expect(await listed(`event_id=${eventIds[0]}`)).toHaveLength(1);
+  expect(await listed(`event_id=${eventId}`)).toHaveLength(2);
+  expect(await listed(`event_id=${eventId}&agent_id=${other.id}`)).toHaveLength(1);
+  expect(await listed(`event_id=${eventId}&agent_id=${other.id}&state=dead`)).toEqual([]);
 });
 
 describe('one delivery', () => {

@@ -8,7 +8,7 @@ import { storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { rawRequest } from '../../../helpers/requests.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
 const app = shared(startTestApp);
@@ -197,14 +197,13 @@ describe('a client that reads slowly', () => {
   });
 
   test('and reads nothing for CLIENT_UNREAD_SECONDS is disconnected', async () => {
-    const own = await startTestApp({ CLIENT_UNREAD_SECONDS: 1 });
+    const own = await ofTest(startTestApp({ CLIENT_UNREAD_SECONDS: 1 }));
     const person = await addPerson(own, 'viewer');
     const large = await own.addWebhook({ secret: null });
     for (let i = 0; i < 24; i++) await fetch(large.url, { method: 'POST', body: 'x'.repeat(1_000_000) });
     const socket = await exportUnread(person, 'bodies=true', own.port);
     await until(async () => (await own.metric('weir_open_requests')) === 0);
     socket.destroy();
-    await own.stop();
   });
 
   test('that leaves makes room for the next export', async () => {

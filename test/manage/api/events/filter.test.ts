@@ -9,7 +9,7 @@ import type { TestWebhook } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
-import { until } from '../../../helpers/wait.ts';
+import { gate, until } from '../../../helpers/wait.ts';
 
 const app = shared(startAgentApp);
 const viewer = shared(() => addPerson(app, 'viewer'));
@@ -279,10 +279,7 @@ describe('a search through many events', () => {
    */
   async function heldSearches() {
     let statements = 0;
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const { opened: released, open: release } = gate();
     const query: Query = async (statement) => {
       statements++;
       if (statements % 3 === 0 && statements <= 3 * SEARCHES_MAX) await released;

@@ -2,22 +2,18 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { eventFilterOf } from '../../../../server/model/event-filter.ts';
-import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestWebhook } from '../../../helpers/app.ts';
+import { addAgent, agentsOf, send, startAgentApp } from '../../../helpers/agents.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 import { made } from '../../../helpers/webhooks.ts';
 
 const app = shared(startAgentApp);
 const operator = shared(() => addPerson(app, 'operator'));
-let orders: TestWebhook;
-let others: TestWebhook;
-let all: TestAgent;
-let picky: TestAgent;
-
+const orders = shared(() => app.addWebhook());
+const others = shared(() => app.addWebhook());
+const all = shared(() => addAgent(app, [orders, others]));
+const picky = shared(() => addAgent(app, [orders]));
 beforeAll(async () => {
-  [orders, others] = [await app.addWebhook(), await app.addWebhook()];
-  [all, picky] = [await addAgent(app, [orders, others]), await addAgent(app, [orders])];
   made(await agentsOf(app).subscribe(picky.id, orders.id, { filter: 'body.n > 1' }));
   for (const n of [1, 2, 3]) await send(orders, JSON.stringify({ n }));
   await send(others);

@@ -10,14 +10,10 @@ import { made } from '../../../helpers/webhooks.ts';
 const app = shared(startAgentApp);
 const operator = shared(() => addPerson(app, 'operator'));
 const webhook = shared(() => app.addWebhook());
-let subscribed: TestAgent;
-let stranger: TestAgent;
-let revoked: TestAgent;
-
-beforeAll(async () => {
-  [subscribed, stranger, revoked] = [await addAgent(app, [webhook]), await addAgent(app), await addAgent(app)];
-  await agentsOf(app).revoke(revoked.id);
-});
+const subscribed = shared(() => addAgent(app, [webhook]));
+const stranger = shared(() => addAgent(app));
+const revoked = shared(() => addAgent(app));
+beforeAll(() => agentsOf(app).revoke(revoked.id));
 
 const NOTHING = '01900000-0000-7000-8000-000000000000';
 const replay = (id: string, input?: unknown) => operator.api('POST', `/api/v1/events/${id}/replay`, input);

@@ -22,10 +22,10 @@ beforeAll(async () => {
   const agesMs = [0, 1, 2, DAY_MS + 3, DAY_MS + 4];
   const day = new Date(nowMs - DAY_MS - 4).toISOString().slice(0, 10);
   // Partitions begin with yesterday, which may be less than a day ago.
-  await app.database
-    .query({
-      text: `create table if not exists older_events partition of events for values from ('${day}') to ('${day}'::date + 1)`,
-    })
+  await app
+    .sql(
+      `create table if not exists older_events partition of events for values from ('${day}') to ('${day}'::date + 1)`,
+    )
     .catch((error: Error) => {
       if (!/would overlap/.test(error.message)) throw error;
     });

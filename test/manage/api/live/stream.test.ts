@@ -17,7 +17,7 @@ import { takeClock } from '../../../helpers/clock.ts';
 import { hold } from '../../../helpers/hold.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { RawClient, rawRequest, signedRequest } from '../../../helpers/requests.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { openStream, type TestStream } from '../../../helpers/stream.ts';
 import { until } from '../../../helpers/wait.ts';
 
@@ -390,8 +390,7 @@ describe('a client that does not read', () => {
 });
 
 test('a process serves at most STREAMS_MAX streams', async () => {
-  const small = await startTestApp({ STREAMS_MAX: 2 }, app);
-  onTestFinished(() => small.stop());
+  const small = await ofTest(startTestApp({ STREAMS_MAX: 2 }, app));
   const headers = { authorization: `Bearer ${viewer.token}` };
   const open = await Promise.all([1, 2].map(() => watch('', headers, small)));
   expect(open.map(({ status }) => status)).toEqual([200, 200]);
@@ -403,8 +402,7 @@ test('a process serves at most STREAMS_MAX streams', async () => {
 });
 
 test('a user has at most USER_STREAMS_MAX streams, with any kind of authentication', async () => {
-  const small = await startTestApp({ USER_STREAMS_MAX: 2 }, app);
-  onTestFinished(() => small.stop());
+  const small = await ofTest(startTestApp({ USER_STREAMS_MAX: 2 }, app));
   const headers = [{ cookie: viewer.cookie }, { authorization: `Bearer ${viewer.token}` }];
   const asked = await Promise.all([0, 1, 1, 0].map((i) => watch('', headers[i]!, small)));
   expect(asked.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429]);

@@ -1,9 +1,9 @@
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { partitionedTables, partitionName } from '../../../../server/store/retention/partitions.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
 import { addPerson } from '../../../helpers/people.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
 const app = shared(startTestApp);
@@ -50,8 +50,7 @@ describe('while the start waits', () => {
   ] as const)(
     'for %s, a process is alive and not ready, and refuses events until the wait ends',
     async (what, checks, cause) => {
-      const waiting = await startTestApp({}, app, what);
-      onTestFinished(() => waiting.stop());
+      const waiting = await ofTest(startTestApp({}, app, what));
       const ask = (path: string, init?: RequestInit) => fetch(`${waiting.url}${path}`, init);
       expect((await ask('/healthz')).status).toBe(200);
       const answer = await ask('/readyz');
@@ -66,8 +65,7 @@ describe('while the start waits', () => {
   );
 
   test('for something else than before, readyz says so', async () => {
-    const waiting = await startTestApp({}, app, 'database');
-    onTestFinished(() => waiting.stop());
+    const waiting = await ofTest(startTestApp({}, app, 'database'));
     waiting.app.awaits('migrations');
     const answer = await fetch(`${waiting.url}/readyz`);
     expect(await answer.json()).toMatchObject({ checks: { migrations: 'migrating' } });

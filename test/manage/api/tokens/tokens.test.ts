@@ -1,8 +1,7 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../../server/base/time/durations.ts';
 import { TOKENS_MAX } from '../../../../server/manage/api/tokens/token-changes.ts';
 import { createCredential, parseCredential } from '../../../../server/model/credential.ts';
-import { roles } from '../../../../server/model/users.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
 import {
   type Answer,
@@ -18,41 +17,26 @@ import { shared } from '../../../helpers/shared.ts';
 const app = shared(startTestApp);
 /** Another process on the same database. */
 const second = shared(() => startTestApp({}, app));
-let viewer: TestPerson;
-let operator: TestPerson;
-let administrator: TestPerson;
-
-beforeAll(async () => {
-  [viewer, operator, administrator] = (await Promise.all(roles.map((role) => addPerson(app, role, PASSWORD)))) as [
-    TestPerson,
-    TestPerson,
-    TestPerson,
-  ];
-});
+const viewer = shared(() => addPerson(app, 'viewer', PASSWORD));
+const operator = shared(() => addPerson(app, 'operator', PASSWORD));
+const administrator = shared(() => addPerson(app, 'administrator', PASSWORD));
 
 /** A request with a token, at any process. */
 const use = (token: string, path = '/api/v1/account', method = 'GET', body?: unknown, { url } = app) =>
   request(url + path, method, body, { authorization: `Bearer ${token}` });
 
-async function make(
-  person: TestPerson,
-  input: object = {},
-): Promise<{ id: string; token: string; expires_at: string }> {
+type Made = { id: string; token: string; expires_at: string };
+
+async function make(person: TestPerson, input: object = {}): Promise<Made> {
   const { status, body } = await person.api('POST', '/api/v1/tokens', { name: 'ci', ...input });
   expect([status, body.errors]).toEqual([201, undefined]);
   return body;
 }
 
 /** Creates a token with the cookie session, including administrator tokens and tokens without expiry. */
-async function makeBySession(
-  person: TestPerson,
-  input: object,
-): Promise<{ id: string; token: string; expires_at: string }> {
-  const { status, body } = await person.browse('POST', '/api/v1/tokens', {
-    name: 'ci',
-    current_password: PASSWORD,
-    ...input,
-  });
+async function makeBySession(person: TestPerson, given: object): Promise<Made> {
+  const input = { name: 'ci', current_password: PASSWORD, ...given };
+  const { status, body } = await person.browse('POST', '/api/v1/tokens', input);
   expect([status, body.errors]).toEqual([201, undefined]);
   return body;
 }

@@ -1,23 +1,22 @@
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWTHeaderParameters, type JWTPayload, SignJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { send } from '../../../helpers/agents.ts';
 import { type HostedApp, startHostedApp } from '../../../helpers/hosted.ts';
 import { API_AUDIENCE, type Claims, type SigningKey } from '../../../helpers/oidc-provider.ts';
 import { type Answer, request } from '../../../helpers/people.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { openStream } from '../../../helpers/stream.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let hosted: HostedApp;
+const people = { olga: { email: 'olga@example.org', name: 'Olga', weir_role: 'operator' } };
+const hosted = shared(() => startHostedApp({ people }));
 let rsa: SigningKey;
-beforeAll(async () => {
-  const people = { olga: { email: 'olga@example.org', name: 'Olga', weir_role: 'operator' } };
-  hosted = await startHostedApp({ people });
+beforeAll(() => {
   rsa = hosted.provider.keys[0]!;
 });
-afterAll(() => hosted.stop());
 
-function call(token: string, { app } = hosted): Promise<Answer> {
+function call(token: string, { app }: HostedApp = hosted): Promise<Answer> {
   return request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
 }
 
@@ -101,8 +100,7 @@ describe('an access token of the provider', () => {
   });
 
   test('has the role of its claim, and changes nothing', async () => {
-    const { database } = hosted.app;
-    const rows = () => database.query({ text: "select role, updated_at from users where subject = 'olga'" });
+    const rows = () => hosted.app.sql("select role, updated_at from users where subject = 'olga'");
     await call(await signed());
     const before = await rows();
     expect((await call(await signed({ weir_role: 'administrator' }))).body.role).toBe('administrator');
@@ -225,8 +223,7 @@ describe('a forged or foreign token is refused', () => {
 
   test('and an ID token is refused, even if the client is the audience', async () => {
     const people = { olga: { weir_role: 'operator' } };
-    const other = await startHostedApp({ people }, { OIDC_AUDIENCE: '' });
-    onTestFinished(() => other.stop());
+    const other = await ofTest(startHostedApp({ people }, { OIDC_AUDIENCE: '' }));
     const idToken = await other.provider.idToken('olga');
     const claims = decodeJwt(idToken);
     expect(claims).toMatchObject({ aud: 'weir', weir_role: 'operator' });

@@ -1,16 +1,17 @@
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { discover, Provider } from '../../../../server/manage/auth/oidc/provider.ts';
+import { fakeTimers } from '../../../helpers/clock.ts';
 import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import { TestProvider } from '../../../helpers/oidc-provider.ts';
 import { type Answer, request } from '../../../helpers/people.ts';
+import { ofTest } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 import { problemShown } from '../../../helpers/web-client.ts';
 
 const people = { olga: { email: 'olga@example.org', email_verified: true, weir_role: 'operator' } };
 
 async function start(providerListens: boolean): Promise<HostedApp> {
-  const hosted = await startHostedApp({ people }, { providerListens });
-  onTestFinished(() => hosted.stop());
+  const hosted = await ofTest(startHostedApp({ people }, { providerListens }));
   return hosted;
 }
 
@@ -46,8 +47,7 @@ describe('while the provider is unavailable', () => {
   test('requests to it follow the back-off', async () => {
     const hosted = await start(false);
     // Stands still: a busy machine could take longer than the first back-off.
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
-    onTestFinished(() => void vi.useRealTimers());
+    fakeTimers({ toFake: ['Date'], now: Date.now() });
     expectUnavailable(await begin(hosted));
     await hosted.provider.listen();
     for (let i = 0; i < 10; i++) expectUnavailable(await begin(hosted));
@@ -84,8 +84,7 @@ describe('while the provider is unavailable', () => {
     hosted.provider.rotate();
     const token = await hosted.provider.accessToken('olga');
     await hosted.provider.stop();
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 20_000 });
-    onTestFinished(() => void vi.useRealTimers());
+    fakeTimers({ toFake: ['Date'], now: Date.now() + 20_000 });
     expectUnavailable(await call(hosted, token));
     await hosted.provider.listen();
     vi.setSystemTime(Date.now() + 60_000);
@@ -98,8 +97,7 @@ describe('while the provider is unavailable', () => {
     expect((await call(hosted, token)).status).toBe(200);
     const fetchedMs = Date.now();
     await hosted.provider.stop();
-    vi.useFakeTimers({ toFake: ['Date'], now: fetchedMs + 590_000 });
-    onTestFinished(() => void vi.useRealTimers());
+    fakeTimers({ toFake: ['Date'], now: fetchedMs + 590_000 });
     expect((await call(hosted, token)).status).toBe(200);
     vi.setSystemTime(fetchedMs + 605_000);
     expectUnavailable(await call(hosted, token));
@@ -130,8 +128,7 @@ test('a client address can start 60 renewals a minute, and no more', async () =>
 });
 
 test('requests to the provider are limited to 5 seconds, or to the given time', async () => {
-  const provider = await TestProvider.start({ redirectUris: [CALLBACK], people: {} });
-  onTestFinished(() => provider.stop());
+  const provider = await ofTest(TestProvider.start({ redirectUris: [CALLBACK], people: {} }));
   const { issuer, clientId, clientSecret } = provider;
   const parts = { issuer, clientId, clientSecret };
   expect((await discover(parts)).timeout).toBe(5);

@@ -1,7 +1,8 @@
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { PENDING_MAX } from '../../../../server/manage/auth/oidc/pending.ts';
+import { fakeTimers } from '../../../helpers/clock.ts';
 import { CALLBACK, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { problemShown, type WebClient } from '../../../helpers/web-client.ts';
 
 const people = {
@@ -83,8 +84,7 @@ describe('a user signs in at the provider', () => {
 
   test('over https the cookies have the prefix __Host-', async () => {
     const publicUrl = 'https://weir.example';
-    const secure = await startHostedApp({ people }, { PUBLIC_URL: publicUrl });
-    onTestFinished(() => secure.stop());
+    const secure = await ofTest(startHostedApp({ people }, { PUBLIC_URL: publicUrl }));
     const answer = await fetch(`${secure.app.url}/oidc/start`, { redirect: 'manual' });
     expect(answer.headers.get('set-cookie')).toMatch(
       /^__Host-weir_oidc_[\w-]{16}=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
@@ -183,8 +183,7 @@ describe('a callback is refused', () => {
   });
 
   test('after ten minutes, and not a second earlier', async () => {
-    vi.useFakeTimers({ toFake: ['Date'] });
-    onTestFinished(() => void vi.useRealTimers());
+    fakeTimers({ toFake: ['Date'] });
     const beganMs = Date.now();
     const [inTime, late] = [hosted.browser(), hosted.browser()];
     // The code of the provider expires earlier: with a valid cookie the code is refused.
@@ -247,14 +246,12 @@ test('the provider gets no request for a callback that was not started in this b
   expect(hosted.provider.requests).toHaveLength(before);
 });
 
-describe('the page after a sign-in', () => {
-  test.each([
-    ['/events?webhook_id=1&q=%C3%A4#top', `${PUBLIC_URL}/events?webhook_id=1&q=%C3%A4#top`],
-    ['/', `${PUBLIC_URL}/`],
-  ])('%s is a page of Weir', async (returnTo, address) => {
-    const browser = hosted.browser();
-    const start = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=${encodeURIComponent(returnTo)}`);
-    const callback = await hosted.provider.logIn(browser, start.location!, 'olga', CALLBACK);
-    expect((await browser.open(callback)).headers.get('location')).toBe(address);
-  });
+test.each([
+  ['/events?webhook_id=1&q=%C3%A4#top', `${PUBLIC_URL}/events?webhook_id=1&q=%C3%A4#top`],
+  ['/', `${PUBLIC_URL}/`],
+])('the page after a sign-in: %s is a page of Weir', async (returnTo, address) => {
+  const browser = hosted.browser();
+  const start = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=${encodeURIComponent(returnTo)}`);
+  const callback = await hosted.provider.logIn(browser, start.location!, 'olga', CALLBACK);
+  expect((await browser.open(callback)).headers.get('location')).toBe(address);
 });

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { SESSIONS_OF_USER_MAX } from '../../../../server/manage/auth/sessions.ts';
 import { lockUserByEmail } from '../../../../server/store/queries/users/hosted.ts';
 import { weir } from '../../../helpers/command.ts';
 import { PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import type { Claims } from '../../../helpers/oidc-provider.ts';
-import { shared } from '../../../helpers/shared.ts';
+import { ofTest, shared } from '../../../helpers/shared.ts';
 import { problemShown } from '../../../helpers/web-client.ts';
 
 const hosted = shared(() => startHostedApp({}));
@@ -93,8 +93,7 @@ describe('the role comes from the claim', () => {
 
   test('for the last administrator too: it is logged, and the command line restores access', async () => {
     const people: Record<string, Claims> = { kim: { email: 'kim@example.org', weir_role: 'administrator' } };
-    const alone = await startHostedApp({ people });
-    onTestFinished(() => alone.stop());
+    const alone = await ofTest(startHostedApp({ people }));
     await alone.signIn('kim');
     people.kim!.weir_role = 'viewer';
     const browser = alone.browser();
@@ -114,8 +113,9 @@ describe('the role comes from the claim', () => {
 
   test('of a nested claim that only the userinfo endpoint returns', async () => {
     const people = { kim: { email: 'kim@example.org', realm_access: { roles: ['default', 'operator'] } } };
-    const other = await startHostedApp({ people, userInfoOnly: true }, { OIDC_ROLE_CLAIM: 'realm_access.roles' });
-    onTestFinished(() => other.stop());
+    const other = await ofTest(
+      startHostedApp({ people, userInfoOnly: true }, { OIDC_ROLE_CLAIM: 'realm_access.roles' }),
+    );
     expect((await other.signIn('kim')).status).toBe(303);
     expect(await userOf('kim', other)).toMatchObject({ role: 'operator', email: 'kim@example.org' });
   });
@@ -171,20 +171,20 @@ describe('the user', () => {
     const login = newPerson({ email: address(), weir_role: 'viewer' });
     const browser = hosted.browser();
     await hosted.signIn(login, browser);
-    const { database } = hosted.app;
+    const { sql } = hosted.app;
     const fill = `insert into sessions (id, user_id, token_hash, expires_at, source_ip)
                   select gen_random_uuid(), id, sha256(gen_random_uuid()::text::bytea), now() + interval '1 day', '127.0.0.1'
                   from users, generate_series(1, $2::int) where subject = $1`;
-    await database.query({ text: fill, values: [login, SESSIONS_OF_USER_MAX - 2] });
+    await sql(fill, login, SESSIONS_OF_USER_MAX - 2);
     const account = () => browser.open(`${PUBLIC_URL}/api/v1/account`);
     await hosted.signIn(login);
     expect((await account()).status).toBe(200);
     await hosted.signIn(login);
     expect((await account()).status).toBe(401);
-    const [row] = await database.query<{ count: number }>({
-      text: 'select count(*)::int as count from sessions s join users u on u.id = s.user_id where u.subject = $1',
-      values: [login],
-    });
+    const [row] = await sql<{ count: number }>(
+      'select count(*)::int as count from sessions s join users u on u.id = s.user_id where u.subject = $1',
+      login,
+    );
     expect(row!.count).toBe(SESSIONS_OF_USER_MAX);
   });
 });
@@ -230,27 +230,25 @@ describe('an existing user of Weir', () => {
   });
 });
 
-describe('a user who signs out', () => {
-  test('gets the sign-out URL of the provider, and is signed out of Weir', async () => {
-    const browser = hosted.browser();
-    await hosted.signIn(newPerson({ email: address(), weir_role: 'viewer' }), browser);
-    const cookie = `weir_session=${browser.cookie('weir_session')!.value}`;
-    const { url } = hosted.app;
-    const account = async () => (await fetch(`${url}/api/v1/account`, { headers: { cookie } })).json();
-    const { csrf_token } = (await account()) as { csrf_token: string };
-    const answer = await fetch(`${url}/api/v1/session`, {
-      method: 'DELETE',
-      headers: { cookie, 'x-csrf-token': csrf_token, origin: PUBLIC_URL },
-    });
-    expect(answer.status).toBe(200);
-    const { provider_sign_out_url: address_ } = (await answer.json()) as { provider_sign_out_url: string };
-    const { origin, pathname, searchParams } = new URL(address_);
-    expect([origin + pathname, Object.fromEntries(searchParams)]).toEqual([
-      `${hosted.provider.issuer}/session/end`,
-      { client_id: 'weir', post_logout_redirect_uri: `${PUBLIC_URL}/` },
-    ]);
-    expect(await account()).toMatchObject({ status: 401 });
+test('a user who signs out gets the sign-out URL of the provider, and is signed out of Weir', async () => {
+  const browser = hosted.browser();
+  await hosted.signIn(newPerson({ email: address(), weir_role: 'viewer' }), browser);
+  const cookie = `weir_session=${browser.cookie('weir_session')!.value}`;
+  const { url } = hosted.app;
+  const account = async () => (await fetch(`${url}/api/v1/account`, { headers: { cookie } })).json();
+  const { csrf_token } = (await account()) as { csrf_token: string };
+  const answer = await fetch(`${url}/api/v1/session`, {
+    method: 'DELETE',
+    headers: { cookie, 'x-csrf-token': csrf_token, origin: PUBLIC_URL },
   });
+  expect(answer.status).toBe(200);
+  const { provider_sign_out_url: address_ } = (await answer.json()) as { provider_sign_out_url: string };
+  const { origin, pathname, searchParams } = new URL(address_);
+  expect([origin + pathname, Object.fromEntries(searchParams)]).toEqual([
+    `${hosted.provider.issuer}/session/end`,
+    { client_id: 'weir', post_logout_redirect_uri: `${PUBLIC_URL}/` },
+  ]);
+  expect(await account()).toMatchObject({ status: 401 });
 });
 
 test('the user of an email is locked until the sign-in that links it ends', async () => {

@@ -76,39 +76,31 @@ const before = [
 ];
 const others = [{ id: 'b', secrets: [Buffer.from('other')] }];
 
-describe('a request of the scheme', () => {
-  test.each<[string, string, Partial<Sent> | string[], unknown[], Partial<RefusedRequest>?]>([
-    ['that verifies', 'stripe', {}, ['verifies_now', null, true]],
-    ['at the end of its tolerance', 'stripe', { secondsAgo: 300 }, ['verifies_now', null, true]],
-    ['too old', 'stripe', { secondsAgo: 301 }, ['clock_apart', stripe, true]],
-    ['from the future', 'slack', { secondsAgo: -400 }, ['clock_apart', 'x-slack-request-timestamp', true]],
-    ['without a signature', 'stripe', ['accept', '*/*'], ['header_missing', null, null]],
-    ['with nonsense', 'stripe', [stripe, 'nonsense'], ['malformed', stripe, null]],
-    ['with two headers', 'stripe', [stripe, 'a', stripe, 'b'], ['header_repeated', stripe, false]],
-    ['in base64, not hex', 'github', { definition: { encoding: 'base64' } }, ['signature_encoding', hub, true]],
-    ['in hex, not base64', 'shopify', { definition: { encoding: 'hex' } }, ['signature_encoding', shopify, true]],
-    ['with a secret not decoded', standard, { definition: { secret: 'text' } }, ['secret_undecoded', own, true]],
-    ['with a line end after the secret', 'stripe', { secret: `${SECRET}\n` }, ['secret_space', stripe, true]],
-    ['with a body serialized again', 'stripe', { body: COMPACT }, ['body_reencoded', stripe, true]],
-    ['with another URL', 'square', { url: `${URL_OF_HOOK}/` }, ['url_differs', null, true]],
-    ['with the URL of another protocol, which is accepted', 'square', { url: BY_HTTP }, ['verifies_now', null, true]],
-    ['with another secret', 'stripe', { secret: 'whsec_AAAA' }, ['digest_differs', stripe, false]],
-    ['of test mode', 'stripe', { secret: 'whsec_AAAA' }, ['secret_mode', stripe, false], { body: TEST_MODE }],
-    [
-      'with the previous secret',
-      'stripe',
-      { secret: 'before' },
-      ['previous_secret', stripe, true],
-      { secrets: before },
-    ],
-    ['with the secret of another webhook', 'stripe', { secret: 'other' }, ['other_webhook', stripe, true], { others }],
-    ['with the secret in a header', 'stripe', ['x-a', SECRET], ['secret_sent', 'x-a', false]],
-    ['with a wrong token', 'gitlab-token', ['x-gitlab-token', 'another'], ['digest_differs', 'x-gitlab-token', false]],
-  ])('%s', (_, scheme, sent, expected, more) => {
-    const request = refused(scheme, Array.isArray(sent) ? sent : headersOf({ scheme, ...sent }), more);
-    expect(find(request)).toEqual(expected);
-    expect(verifies(request)).toBe(expected[0] === 'verifies_now');
-  });
+test.each<[string, string, Partial<Sent> | string[], unknown[], Partial<RefusedRequest>?]>([
+  ['that verifies', 'stripe', {}, ['verifies_now', null, true]],
+  ['at the end of its tolerance', 'stripe', { secondsAgo: 300 }, ['verifies_now', null, true]],
+  ['too old', 'stripe', { secondsAgo: 301 }, ['clock_apart', stripe, true]],
+  ['from the future', 'slack', { secondsAgo: -400 }, ['clock_apart', 'x-slack-request-timestamp', true]],
+  ['without a signature', 'stripe', ['accept', '*/*'], ['header_missing', null, null]],
+  ['with nonsense', 'stripe', [stripe, 'nonsense'], ['malformed', stripe, null]],
+  ['with two headers', 'stripe', [stripe, 'a', stripe, 'b'], ['header_repeated', stripe, false]],
+  ['in base64, not hex', 'github', { definition: { encoding: 'base64' } }, ['signature_encoding', hub, true]],
+  ['in hex, not base64', 'shopify', { definition: { encoding: 'hex' } }, ['signature_encoding', shopify, true]],
+  ['with a secret not decoded', standard, { definition: { secret: 'text' } }, ['secret_undecoded', own, true]],
+  ['with a line end after the secret', 'stripe', { secret: `${SECRET}\n` }, ['secret_space', stripe, true]],
+  ['with a body serialized again', 'stripe', { body: COMPACT }, ['body_reencoded', stripe, true]],
+  ['with another URL', 'square', { url: `${URL_OF_HOOK}/` }, ['url_differs', null, true]],
+  ['with the URL of another protocol, which is accepted', 'square', { url: BY_HTTP }, ['verifies_now', null, true]],
+  ['with another secret', 'stripe', { secret: 'whsec_AAAA' }, ['digest_differs', stripe, false]],
+  ['of test mode', 'stripe', { secret: 'whsec_AAAA' }, ['secret_mode', stripe, false], { body: TEST_MODE }],
+  ['with the previous secret', 'stripe', { secret: 'before' }, ['previous_secret', stripe, true], { secrets: before }],
+  ['with the secret of another webhook', 'stripe', { secret: 'other' }, ['other_webhook', stripe, true], { others }],
+  ['with the secret in a header', 'stripe', ['x-a', SECRET], ['secret_sent', 'x-a', false]],
+  ['with a wrong token', 'gitlab-token', ['x-gitlab-token', 'another'], ['digest_differs', 'x-gitlab-token', false]],
+])('a request of the scheme: %s', (_, scheme, sent, expected, more) => {
+  const request = refused(scheme, Array.isArray(sent) ? sent : headersOf({ scheme, ...sent }), more);
+  expect(find(request)).toEqual(expected);
+  expect(verifies(request)).toBe(expected[0] === 'verifies_now');
 });
 
 describe('a body over the bounds', () => {
@@ -154,19 +146,17 @@ describe('the two kinds of keys of Standard Webhooks', () => {
   });
 });
 
-describe('a request of another scheme', () => {
-  test.each([
-    ['sha256', 'stripe', 'scheme_stripe'],
-    ['sha256', 'linear', 'scheme_other'],
-    ['sha256', 'zendesk', 'scheme_other'],
-    ['stripe', 'linear', 'scheme_other'],
-    ['slack', 'shopify', 'scheme_other'],
-  ])('at a webhook of %s, signed by %s, is recognized', (own, sent, reason) => {
-    const { definition } = presetNamed(sent)!;
-    const body = sent === 'linear' ? `{"webhookTimestamp":${NOW}}` : BODY;
-    const request = refused(own, headersOf({ scheme: sent, body }), { body: Buffer.from(body) });
-    expect(find(request)).toEqual([reason, definition.header, true]);
-  });
+test.each([
+  ['sha256', 'stripe', 'scheme_stripe'],
+  ['sha256', 'linear', 'scheme_other'],
+  ['sha256', 'zendesk', 'scheme_other'],
+  ['stripe', 'linear', 'scheme_other'],
+  ['slack', 'shopify', 'scheme_other'],
+])('a request of another scheme at a webhook of %s, signed by %s, is recognized', (own, sent, reason) => {
+  const { definition } = presetNamed(sent)!;
+  const body = sent === 'linear' ? `{"webhookTimestamp":${NOW}}` : BODY;
+  const request = refused(own, headersOf({ scheme: sent, body }), { body: Buffer.from(body) });
+  expect(find(request)).toEqual([reason, definition.header, true]);
 });
 
 describe('a request with the SHA-1 signature of GitHub alone', () => {
