@@ -83,12 +83,6 @@ test('a revoked agent gets no new deliveries; existing ones are kept', async () 
   expect(await counts(webhook)).toMatchObject({ events: 2, deliveries: 1, orphans: 0 });
 });
 
-test('an event of a webhook without agents is stored', async () => {
-  const webhook = await app.addWebhook();
-  await send(webhook);
-  expect(await counts(webhook)).toEqual({ events: 1, deliveries: 0, orphans: 0, missing: 0 });
-});
-
 test('no delivery is without its event and no event without its delivery while COPYs are killed repeatedly', async () => {
   const webhook = await app.addWebhook();
   await Promise.all([addAgent(app, [webhook]), addAgent(app, [webhook])]);

@@ -64,13 +64,11 @@ describe('the list', () => {
     expect(await get('/audit?actor_id=somebody')).toMatch(/id="e-actor_id">Give an id/);
   });
 
-  test('is found by a user who was deleted, and is for administrators only', async () => {
+  test('is found by a user who was deleted', async () => {
     const gone = await addPerson(app, 'viewer');
     await gone.api('POST', '/api/v1/tokens', { name: 'of somebody who leaves' });
     await administrator.api('DELETE', `/api/v1/users/${gone.id}`);
     expect(await get(`/audit?actor_id=${gone.id}`)).toMatch(new RegExp(`selected>[^<]*${gone.email}</option>`));
-    const viewer = await addPerson(app, 'viewer');
-    for (const path of ['/audit', '/audit/1']) expect((await viewer.browse('GET', path)).status).toBe(403);
   });
 
   test.each(['0', '01', '999', '999999999999999', 'x', '1e1'])('has no entry %s', async (number) => {

@@ -49,8 +49,6 @@ test('a new user chooses a password with the link that was shown once, and can o
     await theirs.open(path);
     expect(theirs.main, path).not.toMatch(/<form[^>]* method="post"|<a [^>]*href="[^"]*\/new"/);
   }
-  await theirs.open('/users');
-  expect(theirs.status).toBe(403);
 });
 
 test('an administrator changes name and role, disables, enables, sets a password and deletes', async () => {
@@ -139,7 +137,7 @@ test('a user creates a token, sees it once, uses it and revokes it', async () =>
   expect((await withToken(token)).status).toBe(401);
 });
 
-test('an administrator sees the tokens of all users, other roles only their own', async () => {
+test('an administrator sees the tokens of all users', async () => {
   const viewer = await addPerson(app, 'viewer');
   const { body: made } = await viewer.api('POST', '/api/v1/tokens', { name: 'of the viewer' });
   await visitor.open('/account/tokens');
@@ -148,9 +146,6 @@ test('an administrator sees the tokens of all users, other roles only their own'
   await visitor.follow(viewer.email);
   await visitor.follow('of the viewer');
   expect(visitor.path).toBe(`/account/tokens/${made.id}`);
-  const other = await addPerson(app, 'operator');
-  expect((await other.browse('GET', '/account/tokens?all=true')).status).toBe(403);
-  expect((await other.browse('GET', `/account/tokens/${made.id}`)).status).toBe(404);
 });
 
 test('an error of a token is shown beside its field, and the input is kept', async () => {

@@ -133,7 +133,4 @@ test('a viewer sees it without any button for changes', async () => {
   const theirs = new Visitor(app, await addPerson(app, 'viewer'));
   await theirs.open(`/webhooks/${made.id}`);
   expect(theirs.main).not.toMatch(/<button(?![^>]* data-copy)/);
-  await theirs.open('/webhooks/new?scheme=sha256');
-  expect(theirs.status).toBe(403);
-  expect(theirs.text).toContain('needs the role operator');
 });

@@ -1,7 +1,7 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
 import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signatureOf } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -10,11 +10,7 @@ const SECRET = 'what the sender has 51c0';
 const BODY = '{"order": 17, "note": "Größe"}';
 
 const app = shared(startTestApp);
-let operator: TestPerson;
-let viewer: TestPerson;
-beforeAll(async () => {
-  [operator, viewer] = [await addPerson(app, 'operator'), await addPerson(app, 'viewer')];
-});
+const operator = shared(() => addPerson(app, 'operator'));
 
 const sent = (body: string, headers: Record<string, string> = {}) => ({
   method: 'POST',
@@ -35,8 +31,8 @@ async function refused(webhook: TestWebhook, headers: Record<string, string> = {
 
 const fix = (webhook: TestWebhook) => app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
 
-async function accept(id: string, person = operator) {
-  const { status, body } = await person.api('POST', `/api/v1/rejections/${id}/accept`);
+async function accept(id: string) {
+  const { status, body } = await operator.api('POST', `/api/v1/rejections/${id}/accept`);
   return [status, body.event_id ?? body.code];
 }
 
@@ -161,14 +157,6 @@ describe('a rejection is not accepted, and nothing is stored,', () => {
   ])('%s', async (_, problem, prepare) => {
     const webhook = await app.addWebhook();
     expect(await accept(await prepare(webhook))).toEqual(problem);
-    expect(await eventsOf(webhook)).toEqual([]);
-  });
-
-  test('by a viewer', async () => {
-    const webhook = await app.addWebhook();
-    const { id } = await refused(webhook);
-    await fix(webhook);
-    expect(await accept(id, viewer)).toEqual([403, 'forbidden']);
     expect(await eventsOf(webhook)).toEqual([]);
   });
 });

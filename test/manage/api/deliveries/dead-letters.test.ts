@@ -115,15 +115,6 @@ describe('dead letters', () => {
   });
 });
 
-test('only a dead delivery is dismissed', async () => {
-  const { webhook } = await deadLetters(['timeout']);
-  const [{ id }] = (await operator.api('GET', `${PATH}?webhook_id=${webhook.id}`)).body.items;
-  const dismissed = await operator.api('POST', `${PATH}/${id}/dismiss`);
-  expect([dismissed.status, dismissed.body.state]).toEqual([200, 'dismissed']);
-  const again = await operator.api('POST', `${PATH}/${id}/dismiss`);
-  expect([again.status, again.body.code]).toEqual([409, 'delivery_not_dead']);
-});
-
 test.each([
   ['dismiss', { reason: 7 }, '/reason'],
   ['dismiss', { reason: 'a\0b' }, '/reason'],
