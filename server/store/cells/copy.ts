@@ -9,7 +9,7 @@ import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../connect/pool.ts';
 import {
   forgetCopies,
-  noteAgents,
+  noteEverything,
   readAgentsDigest,
   readCopies,
   readPendingCopies,
@@ -49,6 +49,6 @@ export async function noteDifferentAgents(
   home: Database,
 ): Promise<boolean> {
   const isDifferent = (await readAgentsDigest(database)) !== (await readAgentsDigest(home));
-  if (isDifferent) await noteAgents(home, number);
+  if (isDifferent) await noteEverything(home.query, number, ['agent']);
   return isDifferent;
 }

@@ -39,22 +39,19 @@ export async function forgetCopies(query: Query, cell: number, copied: readonly 
   });
 }
 
-/** Notes that a cell needs all configuration: it is new, or was restored from a backup. Call at home. */
-export async function noteEverything(query: Query, cell: number): Promise<void> {
+/**
+ * Notes that a cell needs all configuration, agents with their subscriptions: it is new, was restored from a backup, or lacks some. Call at
+ * home.
+ */
+export async function noteEverything(
+  query: Query,
+  cell: number,
+  kinds: readonly PendingCopy['kind'][] = ['webhook', 'agent'],
+): Promise<void> {
   await query({
     text: `
       insert into cell_copies (cell, kind, id)
-      select $1::smallint, 'webhook', id from webhooks union all select $1::smallint, 'agent', id from agents
-      on conflict (cell, kind, id) do update set version = cell_copies.version + 1`,
-    values: [cell],
-  });
-}
-
-/** Notes that a cell needs all agents again, with their subscriptions. Call at home. */
-export async function noteAgents({ query }: Queries, cell: number): Promise<void> {
-  await query({
-    text: `
-      insert into cell_copies (cell, kind, id) select $1::smallint, 'agent', id from agents
+      ${kinds.map((kind) => `select $1::smallint, '${kind}', id from ${kind}s`).join(' union all ')}
       on conflict (cell, kind, id) do update set version = cell_copies.version + 1`,
     values: [cell],
   });
