@@ -8,7 +8,7 @@ import { type Fault, SettingsError } from '../../model/fault.ts';
 import { passwordProblem } from '../../model/passwords/rules.ts';
 import { keyPath } from '../files/data-dir.ts';
 import { formatConninfo } from '../net/conninfo.ts';
-import { isSafeUrl } from '../net/loopback.ts';
+import { isSafeUrl, localUrl } from '../net/loopback.ts';
 import { type Gathered, type GivenSettings, gather, type UnknownSetting, unknownSettings } from './gather.ts';
 import { settingTable } from './table.ts';
 import type { Setting } from './values.ts';
@@ -93,7 +93,7 @@ function complete(parsed: Parsed, directory: string): Settings {
   const ownDataDir = resolve(directory, 'data');
   const usualDataDir = root ? ROOT_DATA_DIR : ownDataDir;
   const dataDir = resolve(directory, parsed.DATA_DIR ?? usualDataDir);
-  const ownUrl = `http://${hostInUrl(parsed.HOST)}:${parsed.PORT}`;
+  const ownUrl = localUrl(parsed.HOST, parsed.PORT);
   const publicUrl = parsed.PUBLIC_URL ?? ownUrl;
   return {
     ...parsed,
@@ -133,6 +133,11 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
     settings.RATE_LIMIT_BACKEND === 'shared' && settings.sharedStoreUrls.length === 0,
     'RATE_LIMIT_BACKEND is shared but RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset',
     'set one, or use memory',
+  );
+  refuseIf(
+    settings.PORT === settings.METRICS_PORT && listenTogether(settings.HOST, settings.METRICS_HOST),
+    `PORT and METRICS_PORT are both ${settings.PORT}`,
+    'set METRICS_PORT to another port',
   );
   for (const name of ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const)
     refuseIf(
@@ -199,7 +204,7 @@ function chooseDatabase(parsed: Parsed): DatabaseTarget {
   return { kind: 'server', conninfo: formatConninfo(words) };
 }
 
-function hostInUrl(host: string): string {
-  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  return reachable.includes(':') ? `[${reachable}]` : reachable;
+/** Whether one port of both addresses is the same. */
+function listenTogether(one: string, other: string): boolean {
+  return one === other || [one, other].some((host) => host === '0.0.0.0' || host === '::');
 }

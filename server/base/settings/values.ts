@@ -88,9 +88,11 @@ export function isIssuer(value: string): boolean {
   return isSafeUrl(url);
 }
 
+/** The path, if any, is the number of a database. */
 export function isRedisUrl(value: string): boolean {
   const url = tryUrl(value);
-  return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '';
+  if (url === null || !/^rediss?:$/.test(url.protocol) || url.hostname === '') return false;
+  return /^(\/\d{0,5})?$/.test(url.pathname) && decoded(url.username + url.password) !== null;
 }
 
 /** An http or https URL of up to 2,000 characters, without credentials and fragment. */
@@ -111,11 +113,15 @@ export const samplers = [
 ] as const;
 export type Sampler = (typeof samplers)[number];
 
-/** Names and percent-encoded values, as in `a=1,b=2`. */
+/** Names and percent-encoded values, as in `a=1,b=2`. Decoded, a value has the characters of a header field. */
 export function isHeaderList(value: string): boolean {
   return value
     .split(',')
-    .every((pair) => /^\s*[\w!#$&'*+.^`|~-]+\s*=\s*(?:[\x21-\x24\x26-\x2b\x2d-\x7e]|%[0-9a-f]{2})*\s*$/i.test(pair));
+    .every(
+      (pair) =>
+        /^\s*[\w!#$&'*+.^`|~-]+\s*=\s*(?:[\x21-\x24\x26-\x2b\x2d-\x7e]|%[0-9a-f]{2})*\s*$/i.test(pair) &&
+        /^[\t\x20-\x7e\x80-\xff]*$/.test(decoded(pair) ?? '\0'),
+    );
 }
 
 /** A secret of Standard Webhooks: base64 of 24 to 64 bytes, with or without `whsec_`. */
@@ -128,6 +134,15 @@ export function isAlertSecret(value: string): boolean {
 function tryUrl(value: string): URL | null {
   try {
     return new URL(value);
+  } catch {
+    return null;
+  }
+}
+
+/** Null: an escape is not one, or not of UTF-8. */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
   } catch {
     return null;
   }

@@ -100,14 +100,11 @@ export const providerChecks = {
 
 /** Whether the two ports are free, used by Weir or used by another program, and whether Weir responds at its public URL. */
 export const portChecks = {
-  async port({ settings: { HOST, PORT, METRICS_PORT, FRONTEND_PUBLIC_API_URL: url } }) {
-    if (PORT === METRICS_PORT)
-      return broken(`PORT and METRICS_PORT are both ${PORT}`, 'set METRICS_PORT to another port');
+  async port({ settings: { HOST, PORT, FRONTEND_PUBLIC_API_URL: url } }) {
     const { isOurs, found } = await tryPort('PORT', HOST, PORT, '/healthz', ALIVE);
     return isOurs ? [found, { name: REACH, ...(await tryUrl(url)) }] : found;
   },
-  async metrics_port({ settings: { PORT, METRICS_HOST, METRICS_PORT } }) {
-    if (PORT === METRICS_PORT) return null;
+  async metrics_port({ settings: { METRICS_HOST, METRICS_PORT } }) {
     return (await tryPort('METRICS_PORT', METRICS_HOST, METRICS_PORT, '/metrics', /^weir_build_info\{/m)).found;
   },
 } satisfies CheckTable<{ settings: Settings }>;

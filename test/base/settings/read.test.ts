@@ -167,6 +167,11 @@ describe('an invalid setting is named with what is allowed', () => {
     ['DATABASE_URL', ' postgres://weir:hush@db/weir'],
     ['RATE_LIMIT_SHARED_URL', 'http://:hush@redis:6379'],
     ['RQ_SHARED_URL', 'redis://:hush@redis:6379, hush'],
+    ['RATE_LIMIT_SHARED_URL', 'redis://:hush%zz@redis:6379'],
+    ['RATE_LIMIT_SHARED_URL', 'redis://:hush@redis:6379/first'],
+    ['OTEL_EXPORTER_OTLP_HEADERS', 'api-key=hush%ff'],
+    ['OTEL_EXPORTER_OTLP_HEADERS', 'api-key=hush%0a'],
+    ['OTEL_EXPORTER_OTLP_HEADERS', 'api-key=hush%E2%82%AC'],
     ['POSTGRES_PASSWORD', ' hush '],
     ['OIDC_CLIENT_SECRET', 'hush '],
     ['ADMIN_PASSWORD', ' hush'],
@@ -204,6 +209,9 @@ describe('conflicting settings refuse to start', () => {
       { OAUTH_ENABLED: 'true', PUBLIC_URL: 'http://weir.example.org' },
     ],
     [/RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset/, { RATE_LIMIT_BACKEND: 'shared' }],
+    [/PORT and METRICS_PORT are both 9000; set METRICS_PORT/, { PORT: '9000', METRICS_PORT: '9000' }],
+    [/PORT and METRICS_PORT are both 9464/, { PORT: '9464', HOST: '0.0.0.0' }],
+    [/PORT and METRICS_PORT are both 9464/, { PORT: '9464', HOST: '192.0.2.1', METRICS_HOST: '::' }],
     [/SECRETS_KEY is unset/, { DATABASE_URL: 'postgres://db/weir' }],
     [/POSTGRES_PASSWORD is unset/, server],
     [/POSTGRES_PASSWORD has fewer than 12/, { ...server, POSTGRES_PASSWORD: 'elevenchars' }],
@@ -279,6 +287,10 @@ describe('derived settings', () => {
     [{ PORT: '9000' }, { PUBLIC_URL: 'http://127.0.0.1:9000' }],
     [{ HOST: '0.0.0.0' }, { PUBLIC_URL: 'http://127.0.0.1:8080' }],
     [{ HOST: '::1' }, { PUBLIC_URL: 'http://[::1]:8080' }],
+    [
+      { HOST: '192.0.2.1', PORT: '9464' },
+      { METRICS_HOST: '127.0.0.1', METRICS_PORT: 9464 },
+    ],
     [{ PUBLIC_URL: 'https://weir.example' }, { FRONTEND_PUBLIC_API_URL: 'https://weir.example' }],
     [{ AUTH_MODE: 'local', PORT: '' }, { PORT: 8080 }],
     [
@@ -293,6 +305,10 @@ describe('derived settings', () => {
         RATE_LIMIT_SHARED_URL: 'redis://a:1,rediss://b:2',
       },
       { sharedStoreUrls: ['redis://a:1', 'rediss://b:2'] },
+    ],
+    [
+      { RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: 'redis://u%40x:p%2F@q:6379/15' },
+      { sharedStoreUrls: ['redis://u%40x:p%2F@q:6379/15'] },
     ],
     [{ RQ_SHARED_URL: 'redis://q:6379' }, { sharedStoreUrls: [] }],
     [

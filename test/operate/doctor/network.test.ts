@@ -155,11 +155,6 @@ describe('the doctor checks the ports', () => {
     expect(checks[1]).toMatchObject({ state: 'ok', finding: `${port} on 127.0.0.1 is used by Weir itself` });
   });
 
-  test('that are equal', async () => {
-    const checks = await runChecks(portChecks, { settings: settingsOf({ PORT: '9000', METRICS_PORT: '9000' }) });
-    expect(checks).toMatchObject([{ name: 'port', state: 'problem' }]);
-  });
-
   test('at an address that this machine does not have', async () => {
     const ports = { PORT: String(await freePort()), METRICS_PORT: String(await freePort()) };
     const [check] = await runChecks(portChecks, { settings: settingsOf({ HOST: '192.0.2.1', ...ports }) });
