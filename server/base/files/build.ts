@@ -29,6 +29,15 @@ export function build(): Build {
   return known;
 }
 
+/**
+ * The program of a thread, under the name that no other build gives it: the next build keeps it, so that a thread that starts after that is
+ * of the build of its process, whose messages it reads. @param workers folder of the programs
+ */
+export function threadFile(workers: string, name: string): string {
+  const own = join(workers, `${name}-${build().commit}.js`);
+  return existsSync(own) ? own : join(workers, `${name}.js`);
+}
+
 export function release(): string {
   return build().version;
 }

@@ -77,7 +77,7 @@ export async function build(root) {
     const found = entries.filter((entry) => existsSync(join(root, entry)));
     if (found.length > 0) bundles.push(await bundle(root, found));
   }
-  const written = bundles.flat().map((file) => writeBuilt(root, file));
+  const written = bundles.flat().flatMap((file) => withOwnName(file, commit).map((each) => writeBuilt(root, each)));
   const facts = { ...JSON.parse(readFileSync(join(root, 'package.json'))), commit };
   const client = await buildClient(root, facts);
   const { name, version, type } = facts;
@@ -137,6 +137,12 @@ async function load(root, name) {
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
     throw new Refusal(`The package ${name} is not installed; run: npm run setup`);
   }
+}
+
+/** The program of a thread, also with the commit in its name: see threadFile in server/base/files/build.ts. */
+function withOwnName(file, commit) {
+  const [, name] = /^(workers\/[^/]+)\.js$/.exec(file.path) ?? [];
+  return name === undefined ? [file] : [file, { ...file, path: `${name}-${commit}.js` }];
 }
 
 function writeBuilt(root, { path, content }) {

@@ -14,6 +14,7 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, expect, test } from 'vitest';
+import { build as buildOfTests, threadFile } from '../../../server/base/files/build.ts';
 import { stateOfDist } from '../../../server/operate/setup/sources.mjs';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 
@@ -107,4 +108,20 @@ test('the files of the last build stay until the next one, for the server that r
   expect(build()).toMatchObject({ status: 0, stderr: '' });
   expect(chunks()).toHaveLength(2);
   expect(chunks()).not.toContain(first);
+});
+
+test('a thread that starts after the next build is of the build of its process', () => {
+  const buildThread = (text: string) => {
+    write('workers/hmac.ts', `console.log('${text}');\n`);
+    expect(build()).toMatchObject({ status: 0, stderr: '' });
+    const { commit } = JSON.parse(readFileSync(built('package.json'), 'utf8'));
+    return built(`workers/hmac-${commit}.js`);
+  };
+  const say = (file: string) => spawnSync(process.execPath, [file], { encoding: 'utf8' }).stdout;
+  const [first, second] = [buildThread('first'), buildThread('second')];
+  expect([say(first), say(second), say(built('workers/hmac.js'))]).toEqual(['first\n', 'second\n', 'second\n']);
+  expect(threadFile(built('workers'), 'hmac')).toBe(built('workers/hmac.js'));
+  const own = `dist/workers/hmac-${buildOfTests().commit}.js`;
+  write(own, '');
+  expect(threadFile(built('workers'), 'hmac')).toBe(join(root, own));
 });

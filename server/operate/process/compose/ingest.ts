@@ -1,5 +1,5 @@
 /** The parts of a process that take webhooks in, and explain those that are refused. */
-import { join } from 'node:path';
+import { threadFile } from '../../../base/files/build.ts';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { rejectionOperations } from '../../../manage/api/rejections/rejection-operations.ts';
@@ -45,13 +45,13 @@ export function composeIngest(
 ) {
   const { settings, keys, savedWebhooks, metrics, observe, spans, database, cells, limiter } = base;
   const verifier = new Verifier({
-    workerFile: join(workers, 'hmac.js'),
+    workerFile: threadFile(workers, 'hmac'),
     threads: settings.THREADS,
     timeoutMs: settings.HMAC_TIMEOUT_MS,
     observer: observe.verifier,
   });
   const stores = composeStores(base, clampMs);
-  const rejections = composeRejections(base, join(workers, 'diagnose.js'));
+  const rejections = composeRejections(base, threadFile(workers, 'diagnose'));
   const { spool } = stores;
   const openCounts = (isUrgent: boolean) => new IngestCounts((rows) => addHistory(database, rows), { isUrgent });
   // The alert `silent` reads the time of the last event, so the counts of webhooks with `expect_every_seconds` are written every few seconds.
