@@ -28,6 +28,7 @@ const padding = ' '.repeat(CORK_BYTES);
  * Writes a whole answer. Returns false if the socket has not taken all of it; then call `writeRest`.
  * @param fields the value of content-type, followed by all other fields. They are written with the status, because each call into
  * uWebSockets.js costs 0.3 us, and an ingest answer has six fields.
+ * @param closes not for an answer without a body, see answerHeadAndClose
  */
 export function writeAnswer(
   res: HttpResponse,
@@ -42,8 +43,9 @@ export function writeAnswer(
   let taken = true;
   res.cork(() => {
     res.writeStatus(headStarts[status]! + fields);
-    if (bodiless.has(status)) endHead(res, null, closes);
-    else if (isHead) endHead(res, bodyBytes, closes);
+    // A length as argument, even undefined, makes it expect a body, and the connection cannot carry another request.
+    if (bodiless.has(status)) res.endWithoutBody();
+    else if (isHead) res.writeHeader('content-length', String(bodyBytes)).endWithoutBody();
     // Closes the connection after everything is sent, or 10 s after the client stopped reading.
     else if (closes) res.end(content, true);
     // tryEnd costs 0.4 us more than end, which would buffer everything that the client does not read.
@@ -72,16 +74,6 @@ export function writeRest(res: HttpResponse, body: string | Uint8Array, onTaken:
     if (taken) onTaken();
     return taken;
   });
-}
-
-/**
- * If endWithoutBody gets a length argument, even undefined, it expects a body, and the connection cannot carry another request.
- * @param bodyBytes null: sends no Content-Length.
- */
-function endHead(res: HttpResponse, bodyBytes: number | null, closes: boolean): void {
-  if (closes) res.endWithoutBody(bodyBytes ?? 0, true);
-  else if (bodyBytes === null) res.endWithoutBody();
-  else res.writeHeader('content-length', String(bodyBytes)).endWithoutBody();
 }
 
 /**

@@ -10,10 +10,11 @@ export type BodyOutcome =
   | { kind: 'client_busy' }
   | { kind: 'aborted' };
 
-interface BodySize {
+interface BodyFacts {
   declaredBytes: number | null;
   capBytes: number;
   chunked: boolean;
+  cell: number;
 }
 
 /**
@@ -41,6 +42,7 @@ export class BodyReader {
   readonly #capBytes: number;
   readonly #declaredBytes: number;
   readonly #chunked: boolean;
+  readonly #cell: number;
   readonly #onEnd: () => void;
   #chunks: Chunks | null = null;
   #settled = false;
@@ -54,18 +56,20 @@ export class BodyReader {
 
   /**
    * @param onEnd called once, when `outcome` is set; also from within the constructor.
-   * @param size.declaredBytes the Content-Length; null if absent.
-   * @param size.capBytes the largest body that is accepted.
-   * @param size.chunked true: the outcome waits until all bytes received with the last chunk are parsed. A request or an error among
+   * @param facts.declaredBytes the Content-Length; null if absent.
+   * @param facts.capBytes the largest body that is accepted.
+   * @param facts.cell see SlabArena.
+   * @param facts.chunked true: the outcome waits until all bytes received with the last chunk are parsed. A request or an error among
    * them closes the connection, and the outcome is `aborted`.
    */
-  constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize, onEnd: () => void) {
-    const { declaredBytes, capBytes } = size;
+  constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, facts: BodyFacts, onEnd: () => void) {
+    const { declaredBytes, capBytes } = facts;
     this.#memory = memory;
     this.#client = client;
     this.#capBytes = capBytes;
     this.#declaredBytes = declaredBytes ?? 0;
-    this.#chunked = size.chunked;
+    this.#chunked = facts.chunked;
+    this.#cell = facts.cell;
     this.#onEnd = onEnd;
     // uWebSockets.js keeps calling this after an answer was sent. The bytes are then dropped.
     res.onData((chunk, isLast) => this.#onChunk(new Uint8Array(chunk), isLast));
@@ -103,7 +107,7 @@ export class BodyReader {
     const chunks = this.#chunks?.all ?? NO_CHUNKS;
     // Release the chunks before allocating the slab, so that one body is not counted twice. They are copied within this turn.
     this.#giveBack();
-    const body = this.#memory.arena.hold(chunks, lastChunk, this.receivedBytes);
+    const body = this.#memory.arena.hold(chunks, lastChunk, this.receivedBytes, this.#cell);
     this.#held = body;
     this.#end(body === null ? { kind: 'memory_full' } : { kind: 'complete', bytes: body.bytes });
   }

@@ -1,28 +1,36 @@
-/** One request and its answer. Holds a snapshot that outlives uWebSockets.js's HttpRequest, and is the only way to answer. */
+/** One request and its answer: the only way to answer. */
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { ProblemCode } from '../../model/errors.ts';
+import type { Settings } from '../settings/read.ts';
 import { Stage, StageClock } from '../telemetry/stages.ts';
 import { answerAndClose, answerHeadAndClose, type ConnectionEnding, writeAnswer, writeRest } from './answer.ts';
 import { type BodyMemory, BodyReader } from './body.ts';
-import type { Client } from './clients.ts';
+import type { Client, Clients } from './clients.ts';
+import { Framing } from './framing.ts';
+import { RequestHead } from './head.ts';
 import { type Problem, problem, problemDocument, problemLater } from './problem.ts';
 import { openStream, type StreamAnswer } from './stream.ts';
 import type { UnreadLimit } from './unread.ts';
 
+/** The options of a server that its exchanges use. */
+export interface ExchangeOptions {
+  clients: Pick<Clients, 'of'>;
+  memory: BodyMemory;
+  unread: UnreadLimit;
+  settings: Pick<Settings, 'CLIENT_UNREAD_SECONDS'>;
+}
+
 export interface ExchangeHost {
-  readonly memory: BodyMemory;
-  readonly unread: UnreadLimit;
-  /** CLIENT_UNREAD_SECONDS */
-  readonly unreadSeconds: number;
-  /** While true, every answer closes its connection. */
+  readonly options: ExchangeOptions;
   readonly draining: boolean;
-  /** True near CONNECTIONS_MAX: every answer closes its connection, so that idle ones leave room for others. */
-  readonly isCrowded: boolean;
+  /** While true, answers close their connections: the process drains, or is near CONNECTIONS_MAX, where idle ones take room of others. */
+  readonly closesConnections: boolean;
   /** True if the answer without a body that follows is the last of its connection. */
   endsBodiless(): boolean;
   /** Answers an exchange whose handler failed. */
   failed(exchange: Exchange, error: unknown): void;
   finished(exchange: Exchange): void;
+  newRequestId(): string;
 }
 
 /** Nothing is left to send: the client disconnected, or reads an open stream. */
@@ -30,23 +38,12 @@ export interface Unanswered {
   kind: 'gone' | 'streaming';
 }
 
-/** Smaller answers do not count as unread: CLIENT_REQUESTS_MAX and the rate limits bound them. */
+/** Smaller answers do not count as unread: CLIENT_REQUESTS_MAX and the rate limits bound them, and the kernel takes them at once. */
 const LARGE_BYTES = 16_384;
 const UNREAD_RETRY_SECONDS = 5;
 
-export class Exchange {
-  readonly method: string;
-  readonly path: string;
-  /** Without the question mark. Empty for other methods than GET and HEAD, except on the ingest routes. */
-  readonly query: string;
-  readonly route: string;
-  /** Path parameters, in order. */
-  readonly parameters: readonly string[];
-  /** Alternating field names (lower case) and values. Repeated fields are kept separate. */
-  readonly headers: readonly string[];
+export class Exchange extends RequestHead {
   readonly client: Client;
-  readonly requestId: string;
-  readonly sentRequestId: boolean;
   readonly clock = new StageClock();
   /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
   status = 0;
@@ -75,31 +72,19 @@ export class Exchange {
   #body: BodyReader | null = null;
   #onGone: (() => void) | null = null;
 
+  /** @param route, parametersCount see RequestHead */
   constructor(
     res: HttpResponse,
     req: HttpRequest,
     host: ExchangeHost,
-    snapshot: Pick<
-      Exchange,
-      'method' | 'route' | 'parameters' | 'headers' | 'client' | 'requestId' | 'sentRequestId'
-    > & {
-      chunked: boolean;
-    },
+    route: { readonly method: string; readonly path: string },
+    parametersCount: number,
   ) {
+    super(req, route, parametersCount, host.newRequestId);
     this.#res = res;
     this.#host = host;
-    this.method = snapshot.method;
-    this.path = req.getUrl();
-    this.route = snapshot.route;
-    const hasQuery = this.method === 'GET' || this.method === 'HEAD' || this.route.startsWith('/in/');
-    // Despite its type, getQuery returns undefined if there is no question mark.
-    this.query = hasQuery ? (req.getQuery() ?? '') : '';
-    this.parameters = snapshot.parameters;
-    this.headers = snapshot.headers;
-    this.client = snapshot.client;
-    this.requestId = snapshot.requestId;
-    this.sentRequestId = snapshot.sentRequestId;
-    this.#ending = snapshot.chunked ? 'last' : 'keep';
+    this.client = host.options.clients.of(res, this.headers);
+    this.#ending = this.framing === Framing.chunked ? 'last' : 'keep';
     this.client.load.requests++;
     res.onAborted(() => this.#onAborted());
   }
@@ -107,24 +92,6 @@ export class Exchange {
   /** True while the process drains: answer soon. */
   get draining(): boolean {
     return this.#host.draining;
-  }
-
-  /** Returns the first value of a field. @param name in lower case. */
-  header(name: string): string | undefined {
-    for (let i = 0; i < this.headers.length; i += 2) if (this.headers[i] === name) return this.headers[i + 1];
-    return undefined;
-  }
-
-  /** Names of the cookies that begin with this text, in the order of the request: a browser sends the oldest first (RFC 6265, 5.4). */
-  cookieNames(prefix: string): string[] {
-    const pairs = (this.header('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(prefix));
-    return pairs.map((pair) => pair.split('=', 1)[0]!);
-  }
-
-  /** Returns the value of a cookie. Also undefined if it was sent twice, because neither value takes precedence. */
-  cookie(name: string): string | undefined {
-    const pairs = (this.header('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(`${name}=`));
-    return pairs.length === 1 ? pairs[0]!.slice(name.length + 1) : undefined;
   }
 
   /** Sets the callback for a client that leaves before its answer, see isGone. Replaces the previous callback; null removes it. */
@@ -141,34 +108,31 @@ export class Exchange {
   /**
    * Starts reading the body. Call it synchronously in the handler, or the first chunks are lost. The caller releases the reader.
    * @param onEnd called when the outcome is set; possibly before this returns.
+   * @param cell where an event with this body goes
    */
-  readBody(capBytes: number, onEnd: () => void): BodyReader {
+  readBody(capBytes: number, onEnd: () => void, cell = 0): BodyReader {
     const declared = this.header('content-length');
     const declaredBytes = declared === undefined ? null : Number(declared);
     const chunked = this.#ending === 'last';
-    const size = { declaredBytes, capBytes, chunked };
+    const facts = { declaredBytes, capBytes, chunked, cell };
     const onChunkedEnd = () => {
       // Stop reading after the last chunk. Trailers are ignored too.
       if (this.#body?.outcome?.kind === 'complete' && !this.#ended) this.#res.pause();
       onEnd();
     };
-    this.#body = new BodyReader(this.#res, this.#host.memory, this.client.load, size, chunked ? onChunkedEnd : onEnd);
+    this.#body = new BodyReader(
+      this.#res,
+      this.#host.options.memory,
+      this.client.load,
+      facts,
+      chunked ? onChunkedEnd : onEnd,
+    );
     return this.#body;
   }
 
   /** Adds a field to the answer. The caller ensures that the value contains no line end. */
   setHeader(name: string, value: string): void {
     this.#extraFields += `\r\n${name}: ${value}`;
-  }
-
-  /** Excludes the time since the last stage from the timings: it was an intentional wait. */
-  waited(): void {
-    this.clock.skip();
-  }
-
-  /** Ends a stage of the answer path. See stages.ts. */
-  lap(stage: Stage): void {
-    this.clock.lap(stage);
   }
 
   /**
@@ -178,21 +142,40 @@ export class Exchange {
   answer(status: number, contentType: string, body: string | Uint8Array): void {
     if (this.aborted || this.status !== 0) return;
     if (this.isAnonymous && body.length > LARGE_BYTES && this.method !== 'HEAD') {
-      if (this.#host.unread.isSuspect(this.client)) return void this.#answerReader(status, contentType, body);
+      if (this.#host.options.unread.isSuspect(this.client)) return void this.#answerReader(status, contentType, body);
       this.client.load.sentBytes += body.length;
     }
     this.status = status;
     // The handler has finished, so a later disconnect is not reported to it.
     this.#onGone = null;
     const bodiless = body.length === 0 || this.method === 'HEAD';
-    if (bodiless && this.#ending === 'keep' && (this.#isStream || this.#host.endsBodiless())) this.#ending = 'last';
-    if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
+    if (bodiless && this.#ending === 'keep' && this.#endsBodiless()) this.#ending = 'last';
+    // The rest of a small body has been received with the head: in the next turn, it is parsed.
+    const waits = this.#bodyArrives && this.#host.closesConnections;
+    if (this.#ending === 'last' || waits) setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
+  }
+
+  #endsBodiless(): boolean {
+    return this.#isStream || this.#closes(0) || this.#host.endsBodiless();
+  }
+
+  /**
+   * Whether the answer closes its connection. While a body arrives, it stays open unless too much is left: a close would reset it, and the
+   * client might not see the answer. After a large answer it stays open too: uWebSockets.js would not tell when the client has read it.
+   */
+  #closes(answerBytes: number): boolean {
+    if (this.#bodyArrives) return this.#body!.restIsTooLong;
+    return this.#host.closesConnections && answerBytes <= LARGE_BYTES;
+  }
+
+  get #bodyArrives(): boolean {
+    return this.#body?.complete === false;
   }
 
   /** Answers a client that may have left much unread, if it has read that. */
   async #answerReader(status: number, contentType: string, body: string | Uint8Array): Promise<void> {
-    const isOver = await this.#host.unread.isOver(this.client);
+    const isOver = await this.#host.options.unread.isOver(this.client);
     if (!isOver) return this.answer(status, contentType, body);
     this.#extraFields = '';
     this.showProblem = null;
@@ -206,19 +189,18 @@ export class Exchange {
     if (this.#ending === 'cut') {
       this.#ended = true;
       answerAndClose(this.#res, status, fields, body as string);
-      this.lap(Stage.respond);
+      this.clock.lap(Stage.respond);
       return this.#finish();
     }
     if (this.#ending === 'last' && (body.length === 0 || this.method === 'HEAD')) {
       this.#ended = true;
       answerHeadAndClose(this.#res, status, fields, this.#isStream ? null : body);
-      this.lap(Stage.respond);
+      this.clock.lap(Stage.respond);
       return this.#finish();
     }
-    const { draining, isCrowded } = this.#host;
-    const closes = this.#ending === 'last' || draining || isCrowded || (this.#body?.restIsTooLong ?? false);
+    const closes = this.#ending === 'last' || this.#closes(body.length);
     const taken = writeAnswer(this.#res, status, fields, body, this.method === 'HEAD', closes);
-    this.lap(Stage.respond);
+    this.clock.lap(Stage.respond);
     if (taken) return this.#finish();
     if (this.isAnonymous) this.#closeUnread();
     writeRest(this.#res, body, () => this.#finishAfterWait());
@@ -229,7 +211,7 @@ export class Exchange {
     const close = () => {
       if (!this.#ended) this.#res.close();
     };
-    setTimeout(close, this.#host.unreadSeconds * 1000).unref();
+    setTimeout(close, this.#host.options.settings.CLIENT_UNREAD_SECONDS * 1000).unref();
   }
 
   /** The value of content-type, followed by all other fields. The field nosniff stops browsers from guessing another type. */
@@ -252,7 +234,7 @@ export class Exchange {
     this.status = 200;
     const host = { isEnded: () => this.#ended, onEnd: () => this.#finishAfterWait() };
     const stream = openStream(this.#res, this.#fields(contentType), host);
-    this.lap(Stage.respond);
+    this.clock.lap(Stage.respond);
     return stream;
   }
 
@@ -288,7 +270,7 @@ export class Exchange {
   #onAborted(): void {
     if (this.#ended) return;
     if (this.status === 0 || this.#ending === 'last') this.aborted = true;
-    else this.waited();
+    else this.clock.skip();
     this.#body?.abandon();
     this.cancel();
     this.#finish();
@@ -296,7 +278,7 @@ export class Exchange {
 
   /** The time since the head was sent depended on the client or on events, so it counts as an intentional wait. */
   #finishAfterWait(): void {
-    this.waited();
+    this.clock.skip();
     this.#finish();
   }
 

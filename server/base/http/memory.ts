@@ -34,8 +34,13 @@ const SPARE_SLABS_MAX = 8;
 
 class Slab {
   readonly memory = sharedBuffer(SLAB_BYTES);
+  cell = 0;
   usedBytes = 0;
   liveBodies = 0;
+
+  hasRoom(bodyBytes: number): boolean {
+    return this.usedBytes + bodyBytes <= SLAB_BYTES;
+  }
 
   /** Returns the offset of one more body. */
   add(bodyBytes: number): number {
@@ -63,20 +68,22 @@ function append(memory: SharedBuffer, offset: number, bytes: Uint8Array): number
 
 /**
  * Bump allocation in slabs of shared memory: a body costs one addition and one copy, and creates no garbage. A slab is reused after its last
- * body is released. A larger body gets an allocation of its own.
+ * body is released. Each cell has slabs of its own: one that stands still would keep those of all others. A larger body gets an allocation
+ * of its own.
  */
 export class SlabArena {
   readonly #budget: ByteBudget;
   readonly #free: Slab[] = [];
-  #current: Slab | null = null;
+  /** The slabs that are being filled, by cell. */
+  readonly #current = new Map<number, Slab>();
 
   constructor(budget: ByteBudget) {
     this.#budget = budget;
   }
 
-  /** Copies the chunks of a complete body. Returns null if the budget has no room for it. */
-  hold(chunks: readonly Uint8Array[], lastChunk: Uint8Array, bodyBytes: number): HeldBody | null {
-    const slab = bodyBytes > SLAB_BYTES ? null : this.#slabWithRoom(bodyBytes);
+  /** Copies the chunks of a complete body. Returns null if the budget has no room for it. @param cell where its event goes */
+  hold(chunks: readonly Uint8Array[], lastChunk: Uint8Array, bodyBytes: number, cell = 0): HeldBody | null {
+    const slab = bodyBytes > SLAB_BYTES ? null : this.#slabWithRoom(bodyBytes, cell);
     const memory = slab === null ? this.#alone(bodyBytes) : slab.memory;
     if (memory === null) return null;
     const start = slab === null ? 0 : slab.add(bodyBytes);
@@ -90,7 +97,7 @@ export class SlabArena {
     if (slab === null) return this.#budget.give(bytes.length);
     if (--slab.liveBodies > 0) return;
     // Retire the current slab too: if an idle process kept it, a small budget would have no room for incoming chunks.
-    if (slab === this.#current) this.#current = null;
+    if (slab === this.#current.get(slab.cell)) this.#current.delete(slab.cell);
     this.#retire(slab);
   }
 
@@ -99,12 +106,16 @@ export class SlabArena {
     return sharedBuffer(bodyBytes);
   }
 
-  #slabWithRoom(bodyBytes: number): Slab | null {
-    const current = this.#current;
-    if (current !== null && current.usedBytes + bodyBytes <= SLAB_BYTES) return current;
-    if (!this.#budget.take(SLAB_BYTES)) return null;
-    this.#current = this.#free.pop() ?? new Slab();
-    return this.#current;
+  #slabWithRoom(bodyBytes: number, cell: number): Slab | null {
+    const current = this.#current.get(cell);
+    if (current?.hasRoom(bodyBytes)) return current;
+    // With many cells, each with a few bodies, one may use the slab of another.
+    if (!this.#budget.take(SLAB_BYTES))
+      return [...this.#current.values()].find((slab) => slab.hasRoom(bodyBytes)) ?? null;
+    const slab = this.#free.pop() ?? new Slab();
+    slab.cell = cell;
+    this.#current.set(cell, slab);
+    return slab;
   }
 
   #retire(slab: Slab): void {

@@ -1,4 +1,4 @@
-/** The type of a route. routes.ts lists all routes. */
+/** The type of a route, and what the paths of all routes together say of methods. routes.ts lists all routes. */
 import type { Exchange } from './exchange.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
@@ -13,4 +13,46 @@ export interface Route {
   handle: Handler;
   /** Methods in Allow; absent: its own. A route that answers most requests 405 itself names those that it serves. */
   allows?: readonly string[];
+}
+
+export function parametersIn(path: string): number {
+  return path.split(':').length - 1;
+}
+
+/** What is answered 405 at the path of a route. */
+interface PathRule {
+  path: string;
+  /** Methods in Allow. */
+  allow: string;
+  /**
+   * Methods that the pattern of another route has and this path has not: uWebSockets.js prefers the method to the path, so that GET
+   * /events/replay, which has POST alone, would be GET /events/:id.
+   */
+  others: Method[];
+}
+
+/** A rule for each path. A wildcard route has no fixed method list, so it never answers 405. */
+export function pathRules(routes: readonly Route[]): PathRule[] {
+  const methodsOf = new Map<string, string[]>();
+  for (const { method, path, allows } of routes) {
+    const methods = methodsOf.get(path) ?? [];
+    methods.push(...(allows ?? (method === 'GET' ? ['GET', 'HEAD'] : [method])));
+    methodsOf.set(path, methods);
+  }
+  return [...methodsOf]
+    .filter(([path]) => !path.endsWith('*'))
+    .map(([path, methods]) => {
+      const patterns = routes.filter((other) => other.path !== path && matches(other.path, path));
+      const others = patterns.map(({ method }) => method).filter((method) => !methods.includes(method));
+      return { path, allow: methods.join(', '), others };
+    });
+}
+
+/** Whether the path of a route is one of those that the pattern of another one serves, as /events/replay is of /events/:id. */
+function matches(pattern: string, path: string): boolean {
+  const parts = path.split('/');
+  const wanted = pattern.split('/');
+  const fits = (part: string, index: number) =>
+    part === parts[index] || (part.startsWith(':') && !parts[index]!.startsWith(':'));
+  return wanted.length === parts.length && wanted.every(fits);
 }

@@ -5,21 +5,17 @@ import { rmSync } from 'node:fs';
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Settings } from '../settings/read.ts';
 import { Stage } from '../telemetry/stages.ts';
-import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import type { ConnectionLimit } from './connections.ts';
-import { Exchange, type ExchangeHost } from './exchange.ts';
-import { Framing, framingProblem, framingWith } from './framing.ts';
+import { Exchange, type ExchangeHost, type ExchangeOptions } from './exchange.ts';
+import { framingProblem } from './framing.ts';
 import { type Problem, ProblemError, problem, problemLater } from './problem.ts';
-import type { Method, Route } from './route.ts';
-import type { UnreadLimit } from './unread.ts';
+import { type Method, parametersIn, pathRules, type Route } from './route.ts';
 
-export interface ServerOptions {
-  memory: BodyMemory;
+export interface ServerOptions extends ExchangeOptions {
   clients: Pick<Clients, 'connected' | 'of'>;
   connections: Pick<ConnectionLimit, 'admits' | 'crowdedAbove'>;
   settings: Pick<Settings, 'HEADER_BYTES_MAX' | 'CLIENT_REQUESTS_MAX' | 'CLIENT_UNREAD_SECONDS' | 'CHUNKED_BODIES'>;
-  unread: UnreadLimit;
   /** Called before a request is served or refused. Sets the fields that every answer has. */
   prepare: (exchange: Exchange) => void;
   /** Called once for each request, after it was answered or aborted. */
@@ -32,35 +28,30 @@ export interface ServerOptions {
   onFailure: (exchange: Exchange, error: unknown) => void;
 }
 
+/** A turn of the event loop in which few connections can arrive, and the turns in which it is waited for. */
+const SHORT_TURN_MS = 0.1;
+const ACCEPTING_TURNS_MAX = 100;
 /** Answers without a body before the first of them ends its connection: a process that has sent few holds little. */
 const BODILESS_KEPT = 1_000;
 /** After those, the share of answers without a body that end their connection. See endsBodiless. */
 const BODILESS_ENDING_SHARE = 0.01;
 
 export class HttpServer implements ExchangeHost {
-  readonly memory: BodyMemory;
-  readonly unread: UnreadLimit;
-  readonly unreadSeconds: number;
-  readonly #acceptsChunked: boolean;
+  readonly options: ServerOptions;
+  readonly newRequestId = requestIdSource();
   draining = false;
   /** Requests neither answered nor aborted yet. */
   openRequests = 0;
   /** TCP connections, including idle ones. */
   connections = 0;
   readonly #app: TemplatedApp;
-  readonly #options: ServerOptions;
-  readonly #requestIds = requestIdSource();
   #listener: us_listen_socket | null = null;
   #onIdle: (() => void) | null = null;
   #bodiless = 0;
   #finished = 0;
 
   constructor(routes: readonly Route[], options: ServerOptions) {
-    this.memory = options.memory;
-    this.unread = options.unread;
-    this.unreadSeconds = options.settings.CLIENT_UNREAD_SECONDS;
-    this.#acceptsChunked = options.settings.CHUNKED_BODIES === 'accept';
-    this.#options = options;
+    this.options = options;
     this.#app = uWS.App();
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this filter is a connection hook, not Array.prototype.filter
     this.#app.filter((res, change) => {
@@ -94,9 +85,19 @@ export class HttpServer implements ExchangeHost {
     });
   }
 
-  /** Stops accepting connections. Requests on open connections are still answered, with `Connection: close`. */
-  stopListening(): void {
+  /**
+   * Stops accepting connections. Requests on open connections are still answered, with `Connection: close`. The kernel resets connections
+   * that wait to be accepted, which each turn does, so it stops after a short one.
+   */
+  async stopListening(): Promise<void> {
     this.draining = true;
+    let startedMs = performance.now();
+    for (let turns = 0; turns < ACCEPTING_TURNS_MAX; turns++) {
+      await setImmediate();
+      const nowMs = performance.now();
+      if (turns > 0 && nowMs - startedMs < SHORT_TURN_MS) break;
+      startedMs = nowMs;
+    }
     if (this.#listener !== null) uWS.us_listen_socket_close(this.#listener);
     this.#listener = null;
   }
@@ -142,86 +143,54 @@ export class HttpServer implements ExchangeHost {
   finished(exchange: Exchange): void {
     this.openRequests--;
     this.#finished++;
-    this.#options.onFinished(exchange);
+    this.options.onFinished(exchange);
     if (this.openRequests === 0) this.#onIdle?.();
   }
 
   /** Nothing of a new connection was read yet, so closing it aborts no request. */
   #onConnected(res: HttpResponse): void {
-    const { clients, connections } = this.#options;
+    const { clients, connections } = this.options;
     if (!connections.admits(clients.connected(res, this.connections === 1), this.connections)) res.close();
   }
 
-  get isCrowded(): boolean {
-    return this.connections > this.#options.connections.crowdedAbove;
+  get closesConnections(): boolean {
+    return this.draining || this.connections > this.options.connections.crowdedAbove;
   }
 
   #attach(routes: readonly Route[]): void {
-    const { refuse } = this.#options;
-    const methodsOf = new Map<string, string[]>();
-    for (const route of routes) {
-      const methods = methodsOf.get(route.path) ?? [];
-      methods.push(...(route.allows ?? (route.method === 'GET' ? ['GET', 'HEAD'] : [route.method])));
-      methodsOf.set(route.path, methods);
-      const parameters = parametersIn(route.path);
-      const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, parameters, res, req);
-      attach[route.method](this.#app, route.path, handler);
-    }
-    // A wildcard route has no fixed method list, so it never answers 405.
-    for (const [path, methods] of methodsOf) {
-      if (path.endsWith('*')) continue;
-      const parameters = parametersIn(path);
-      const refused = (res: HttpResponse, req: HttpRequest) =>
-        this.#serve(wrongMethod(path, methods, refuse), parameters, res, req);
+    const { refuse } = this.options;
+    for (const route of routes) attach[route.method](this.#app, route.path, this.#handlerOf(route));
+    for (const { path, allow, others } of pathRules(routes)) {
+      const handle = (exchange: Exchange) => {
+        exchange.setHeader('allow', allow);
+        refuse(exchange, 'method_not_allowed');
+      };
+      const refused = this.#handlerOf({ method: 'GET', path, handle });
       this.#app.any(path, refused);
-      // uWebSockets.js prefers the method to the path: GET /events/replay, which has POST alone, would be GET /events/:id.
-      for (const other of routes) {
-        if (other.path !== path && !methods.includes(other.method) && matches(other.path, path))
-          attach[other.method](this.#app, path, refused);
-      }
+      for (const method of others) attach[method](this.#app, path, refused);
     }
-    const notFound: Route = { method: 'GET', path: '/*', handle: (exchange) => refuse(exchange, 'not_found') };
-    this.#app.any('/*', (res, req) => this.#serve(notFound, 0, res, req));
+    const notFound = (exchange: Exchange) => refuse(exchange, 'not_found');
+    this.#app.any('/*', this.#handlerOf({ method: 'GET', path: '/*', handle: notFound }));
+  }
+
+  #handlerOf(route: Route): Handler {
+    const parametersCount = parametersIn(route.path);
+    return (res, req) => this.#serve(route, parametersCount, res, req);
   }
 
   #serve(route: Route, parametersCount: number, res: HttpResponse, req: HttpRequest): void {
-    const headers: string[] = [];
-    let headerBytes = 0;
-    let hosts = 0;
-    let framing = Framing.none as Framing;
-    req.forEach((name, value) => {
-      headers.push(name, value);
-      headerBytes += name.length + value.length + 4;
-      if (name.length === 4 && name === 'host') hosts++;
-      framing = framingWith(framing, name, value);
-    });
-    const parameters: string[] = [];
-    for (let index = 0; index < parametersCount; index++) parameters.push(req.getParameter(index));
-    const client = this.#options.clients.of(res, headers);
-    const sent = wellFormedRequestId(headers);
-    const requestId = sent ?? this.#requestIds();
+    const exchange = new Exchange(res, req, this, route, parametersCount);
+    const { hosts, framing, headerBytes, client } = exchange;
+    const { prepare, settings } = this.options;
     this.openRequests++;
-    const chunked = framing === Framing.chunked;
-    const exchange = new Exchange(res, req, this, {
-      // Only handlers of GET serve several methods (HEAD, and any for 405). Each call into uWebSockets.js costs 0.3 us.
-      method: route.method === 'GET' ? req.getCaseSensitiveMethod() : route.method,
-      route: route.path,
-      parameters,
-      headers,
-      client,
-      requestId,
-      sentRequestId: sent !== undefined,
-      chunked,
-    });
-    this.#options.prepare(exchange);
+    prepare(exchange);
     // Programs on the way may judge by another one (RFC 9112, section 3.2). The parser refuses a request without a Host.
     if (hosts > 1) return exchange.problemAndClose('host_repeated');
-    const unframed = framingProblem(framing, this.#acceptsChunked);
+    const unframed = framingProblem(framing, settings.CHUNKED_BODIES === 'accept');
     if (unframed !== null) return exchange.problemAndClose(unframed);
-    const { HEADER_BYTES_MAX, CLIENT_REQUESTS_MAX } = this.#options.settings;
-    if (headerBytes > HEADER_BYTES_MAX) return exchange.problem(problem('headers_too_large'));
-    if (client.load.requests > CLIENT_REQUESTS_MAX) return exchange.problem(problemLater('client_busy', 1));
-    exchange.lap(Stage.accept);
+    if (headerBytes > settings.HEADER_BYTES_MAX) return exchange.problem(problem('headers_too_large'));
+    if (client.load.requests > settings.CLIENT_REQUESTS_MAX) return exchange.problem(problemLater('client_busy', 1));
+    exchange.clock.lap(Stage.accept);
     try {
       const pending = route.handle(exchange);
       if (pending !== undefined) pending.catch((error) => this.failed(exchange, error));
@@ -232,27 +201,14 @@ export class HttpServer implements ExchangeHost {
 
   failed(exchange: Exchange, error: unknown): void {
     if (error instanceof ProblemError) return exchange.problem(error.problem);
-    const outage = this.#options.outageProblem(error);
+    const outage = this.options.outageProblem(error);
     if (outage !== null) return exchange.problem(outage);
     exchange.problem(problem('internal'));
-    this.#options.onFailure(exchange, error);
+    this.options.onFailure(exchange, error);
   }
 }
 
 type Handler = (res: HttpResponse, req: HttpRequest) => void;
-
-function parametersIn(path: string): number {
-  return path.split(':').length - 1;
-}
-
-/** Whether the path of a route is one of those that the pattern of another one serves, as /events/replay is of /events/:id. */
-function matches(pattern: string, path: string): boolean {
-  const parts = path.split('/');
-  const wanted = pattern.split('/');
-  const fits = (part: string, index: number) =>
-    part === parts[index] || (part.startsWith(':') && !parts[index]!.startsWith(':'));
-  return wanted.length === parts.length && wanted.every(fits);
-}
 
 const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler) => void> = {
   GET: (app, path, handler) => app.get(path, handler).head(path, handler),
@@ -263,30 +219,9 @@ const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler)
   OPTIONS: (app, path, handler) => app.options(path, handler),
 };
 
-function wrongMethod(path: string, methods: readonly string[], refuse: ServerOptions['refuse']): Route {
-  const allow = methods.join(', ');
-  return {
-    method: 'GET',
-    path,
-    handle: (exchange) => {
-      exchange.setHeader('allow', allow);
-      refuse(exchange, 'method_not_allowed');
-    },
-  };
-}
-
 /** Generates request ids that are unique, short and sortable within the process. */
 function requestIdSource(): () => string {
   const prefix = `${process.pid.toString(36)}-${Date.now().toString(36)}-`;
   let counter = 0;
   return () => prefix + (counter++).toString(36);
-}
-
-/** Returns the sender's X-Request-Id if it is safe to log and echo. */
-function wellFormedRequestId(headers: readonly string[]): string | undefined {
-  for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i] !== 'x-request-id') continue;
-    return /^[A-Za-z0-9._-]{1,64}$/.test(headers[i + 1]!) ? headers[i + 1] : undefined;
-  }
-  return undefined;
 }

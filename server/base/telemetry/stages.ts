@@ -23,7 +23,7 @@ export class StageClock {
     this.#lastMs = nowMs;
   }
 
-  /** Excludes the time since the last call from all stages and from the total. */
+  /** Excludes the time since the last call from all stages and from the total: it was an intentional wait. */
   skip(): void {
     const nowMs = performance.now();
     this.#skippedMs += nowMs - this.#lastMs;

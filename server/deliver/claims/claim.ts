@@ -94,7 +94,7 @@ export function createClaim(parts: ClaimParts) {
         const leftMs = untilMs - performance.now();
         if (leftMs <= 0) break;
         if (found.complete) await waits!.wait(leftMs, (end) => exchange.whenGone(end));
-        exchange.waited();
+        exchange.clock.skip();
         if (exchange.isGone) break;
         // The limit, the filters and the pause may have been changed during the wait.
         const current = (await agents.find(agent.id, Date.now())) ?? agent;

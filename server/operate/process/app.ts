@@ -1,8 +1,8 @@
 /** A serving process: builds its parts once and carries out the requests of the primary. */
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../../base/command/name.ts';
-import { builtFile } from '../../base/files/build.ts';
+import { builtFile, threadFile } from '../../base/files/build.ts';
 import { ClientPackage } from '../../base/http/client-package.ts';
 import { Clients } from '../../base/http/clients.ts';
 import { allowedConnections, ConnectionLimit } from '../../base/http/connections.ts';
@@ -56,7 +56,7 @@ export async function startApp(
   const { metrics, observe, database, cells, limiter } = base;
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
   const latency = new LatencyCounts((rows) => addLatency(base.database, rows));
-  const agents = composeAgents(base, join(workers, 'filter.js'), latency);
+  const agents = composeAgents(base, threadFile(workers, 'filter'), latency);
   const ingest = composeIngest(base, workers, clampMs, agents, latency);
   const live = composeLive(base, ingest, askDoctor);
   const operations = { ...agents.operations, ...ingest.rejectionOperations, ...live.operations };
@@ -202,7 +202,7 @@ export async function startApp(
     /** Closes the listener, answers accepted requests within DRAIN_SECONDS, and releases all resources. */
     drain: async () => {
       leaving = true;
-      server.stopListening();
+      await server.stopListening();
       agents.close();
       live.close();
       // The link for commands already names another process; its listener serves those that have read the link before, until the end.

@@ -5,7 +5,10 @@ import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Clients } from '../../../server/base/http/clients.ts';
 import { allowedConnections, ConnectionLimit, READ_PAUSE_MS } from '../../../server/base/http/connections.ts';
+import { ByteBudget, SlabArena } from '../../../server/base/http/memory.ts';
 import { readPeers } from '../../../server/base/http/peers.ts';
+import { HttpServer } from '../../../server/base/http/server.ts';
+import { UnreadLimit } from '../../../server/base/http/unread.ts';
 import { parseNetwork } from '../../../server/model/address.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { listening } from '../../helpers/ports.ts';
@@ -66,6 +69,21 @@ describe('CONNECTIONS_MAX', () => {
     expect((await other.answer())!.headers.connection).toBeUndefined();
     void other.send(healthz);
     expect((await other.answer())!.status).toBe(200);
+  });
+
+  test.each([
+    ['HEAD', 'HEAD /healthz', 200, '15'],
+    ['204', 'OPTIONS /api/v1/webhooks', 204, undefined],
+  ])('near the limit a response without a body closes its connection too: %s', async (method, line, status, length) => {
+    await until(async () => (await app.metric('weir_connections')) === 0);
+    const open: RawClient[] = [];
+    onTestFinished(() => destroyAll(open));
+    while (open.length <= CROWDED) open.push(await RawClient.connect(app.port));
+    await until(async () => (await app.metric('weir_connections')) === CROWDED + 1);
+    void open[0]!.send(`${line} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    const { status: given, headers } = (await open[0]!.answer({ toHead: method === 'HEAD' }))!;
+    expect([given, headers.connection, headers['content-length']]).toEqual([status, 'close', length]);
+    await open[0]!.ended();
   });
 });
 
@@ -217,6 +235,56 @@ describe('CLIENT_CONNECTIONS_MAX', () => {
   });
 });
 
+test('a connection that waits to be accepted when the listener closes is served', async () => {
+  const budget = new ByteBudget(1_048_576);
+  const none = { host: '127.0.0.1', port: () => 0, nowMs: () => 0 };
+  const server = new HttpServer(
+    [{ method: 'GET', path: '/healthz', handle: (exchange) => exchange.answer(200, 'text/plain', 'ok') }],
+    {
+      memory: { budget, arena: new SlabArena(budget), clientBytesMax: 1 },
+      clients: new Clients([], 'x-forwarded-for'),
+      connections: { admits: () => true, crowdedAbove: 100 },
+      settings: {
+        HEADER_BYTES_MAX: 1_024,
+        CLIENT_REQUESTS_MAX: 10,
+        CLIENT_UNREAD_SECONDS: 1,
+        CHUNKED_BODIES: 'refuse',
+      },
+      unread: new UnreadLimit({ ...none, bytesMax: 1 }),
+      prepare: () => {},
+      onFinished: () => {},
+      outageProblem: () => null,
+      refuse: () => {},
+      onFailure: () => {},
+    },
+  );
+  onTestFinished(() => server.close());
+  const port = await server.listen('127.0.0.1', 0);
+  const connected = new Int32Array(new SharedArrayBuffer(4));
+  const client = new Worker(
+    `const { parentPort, workerData: { port, connected, healthz } } = require('node:worker_threads');
+     parentPort.once('message', () => {
+       const socket = require('node:net').connect(port, '127.0.0.1', () => {
+         socket.write(healthz);
+         Atomics.store(connected, 0, 1);
+         Atomics.notify(connected, 0);
+       });
+       socket.once('data', (answer) => parentPort.postMessage(String(answer)));
+       socket.once('error', ({ code }) => parentPort.postMessage(code));
+     });
+     parentPort.postMessage('ready');`,
+    { eval: true, workerData: { port, connected, healthz } },
+  );
+  onTestFinished(() => void client.terminate());
+  await once(client, 'message');
+  client.postMessage('connect');
+  Atomics.wait(connected, 0, 0);
+  const closed = server.stopListening();
+  expect(String(await once(client, 'message'))).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nconnection: close\r\n/is);
+  await closed;
+  expect(await isListening(port)).toBe(false);
+});
+
 test('a request that arrives while a draining process stands still is answered before its connection is closed', async () => {
   const app = await startTestApp({ DRAIN_SECONDS: 60 });
   const isStopped = new Int32Array(new SharedArrayBuffer(4));
@@ -243,5 +311,35 @@ test('a request that arrives while a draining process stands still is answered b
   // Longer than connections may be idle.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
   expect(String(await answered)).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nconnection: close\r\n/is);
+  await stopped;
+});
+
+test('a draining process does not reset the connection of an early response while the body arrives', async () => {
+  const app = await startTestApp({ DRAIN_SECONDS: 60 });
+  const { path } = await app.addWebhook({ secret: null });
+  const unknown = '/in/2f1c0d7e-0000-4000-8000-000000000000';
+  const post = (to: string, bytes: number) => `POST ${to} HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n\r\n`;
+  // The process drains until this body is complete.
+  const [open, late, small] = await Promise.all([app.port, app.port, app.port].map((port) => RawClient.connect(port)));
+  onTestFinished(() => destroyAll([open!, late!, small!]));
+  await open!.send(`${post(path, 2)}{`);
+  await until(async () => (await app.metric('weir_open_requests')) === 1);
+  const stopped = app.stop();
+  await until(async () => !(await isListening(app.port)));
+
+  await late!.send(post(unknown, 1_000_000) + 'x'.repeat(500_000));
+  const early = (await late!.answer())!;
+  expect([early.status, early.headers.connection]).toEqual([404, undefined]);
+  await late!.send('x'.repeat(500_000));
+  await late!.send(healthz);
+  const next = (await late!.answer())!;
+  expect([next.status, next.headers.connection]).toEqual([200, 'close']);
+
+  await small!.send(`${post(unknown, 2)}{}`);
+  const whole = (await small!.answer())!;
+  expect([whole.status, whole.headers.connection]).toEqual([404, 'close']);
+
+  await open!.send('}');
+  expect((await open!.answer())!.status).toBe(202);
   await stopped;
 });

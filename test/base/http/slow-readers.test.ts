@@ -1,8 +1,9 @@
 /** Clients that do not read their responses: a request is in progress until the socket has accepted its response. */
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeAll, expect, test } from 'vitest';
-import { startTestApp } from '../../helpers/app.ts';
+import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { isListening } from '../../helpers/processes.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -11,26 +12,30 @@ import { until } from '../../helpers/wait.ts';
 const BODY_BYTES = 16_777_216;
 const REQUESTS_MAX = 2;
 
-const app = shared(() =>
-  startTestApp({
-    CLIENT_REQUESTS_MAX: REQUESTS_MAX,
-    WEBHOOK_MAX_PAYLOAD_BYTES: BODY_BYTES,
-    CLIENT_BODY_BYTES_HELD_MAX: BODY_BYTES,
-    // A body exists twice for a moment.
-    BODY_BYTES_HELD_MAX: 3 * BODY_BYTES,
-  }),
-);
+const settings = {
+  CLIENT_REQUESTS_MAX: REQUESTS_MAX,
+  WEBHOOK_MAX_PAYLOAD_BYTES: BODY_BYTES,
+  CLIENT_BODY_BYTES_HELD_MAX: BODY_BYTES,
+  // A body exists twice for a moment.
+  BODY_BYTES_HELD_MAX: 3 * BODY_BYTES,
+};
+const app = shared(() => startTestApp(settings));
 const viewer = shared(() => addPerson(app, 'viewer'));
 let path: string;
 const sockets: Socket[] = [];
 
-beforeAll(async () => {
-  const webhook = await app.addWebhook();
+/** Stores an event with a large body; returns the path of the body. */
+async function storeLarge(to: TestApp): Promise<string> {
+  const webhook = await to.addWebhook();
   const body = 'x'.repeat(BODY_BYTES);
   const headers = { 'x-hub-signature-256': signatureOf(webhook.secret!, body) };
   const stored = await fetch(webhook.url, { method: 'POST', body, headers });
   expect(stored.status).toBe(202);
-  path = `/api/v1/events/${((await stored.json()) as { id: string }).id}/body`;
+  return `/api/v1/events/${((await stored.json()) as { id: string }).id}/body`;
+}
+
+beforeAll(async () => {
+  path = await storeLarge(app);
 });
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
@@ -38,7 +43,8 @@ afterEach(async () => {
 });
 
 const openRequests = () => app.metric('weir_open_requests');
-const ask = (of: string) => `GET ${of} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${viewer.token}\r\n\r\n`;
+const ask = (of: string, token = viewer.token) =>
+  `GET ${of} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`;
 
 /** Requests the large body; resolves when its response has started, and reads no more of it. */
 async function askUnread(): Promise<Socket> {
@@ -84,6 +90,21 @@ test('a client that does not read is counted until it reads its complete respons
   expect(await Promise.all(unread.map(readAll))).toEqual([BODY_BYTES, BODY_BYTES]);
   await until(async () => (await openRequests()) === 0);
   expect(await healthz('127.0.0.1')).toBe(200);
+});
+
+test('a draining process waits until a client has read its whole response', async () => {
+  const leaving = await startTestApp({ ...settings, DRAIN_SECONDS: 60 });
+  const [of, { token }] = [await storeLarge(leaving), await addPerson(leaving, 'viewer')];
+  const socket = connect({ port: leaving.port, host: '127.0.0.1' });
+  sockets.push(socket);
+  await new Promise((resolve) => socket.once('connect', resolve));
+  const stopped = leaving.stop();
+  await until(async () => !(await isListening(leaving.port)));
+  socket.write(ask(of, token));
+  await new Promise((resolve) => socket.once('readable', resolve));
+  expect(await leaving.metric('weir_open_requests')).toBe(1);
+  expect(await readAll(socket)).toBe(BODY_BYTES);
+  await stopped;
 });
 
 test('a client that disconnects with an unread response is no longer counted', async () => {
