@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { jsonFault } from '../../base/http/json-text.ts';
-import { type Problem, problem } from '../../base/http/problem.ts';
+import { problem } from '../../base/http/problem.ts';
 import { Stage } from '../../base/telemetry/stages.ts';
 import { uuidText } from '../../store/ids.ts';
 import type { StoreOutcome } from './group-commit.ts';
@@ -15,7 +15,6 @@ import {
   type StoreParts,
   type VerifiedRequest,
 } from './store.ts';
-import type { Webhook } from './webhook.ts';
 
 /** Content type of every line. The content type of the batch itself stays in the stored headers. */
 const LINE_TYPE = 'application/json';
@@ -42,7 +41,7 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     const stored = await new Promise<StoreOutcome>((report) =>
       events.store({ rows: batch, cell: webhook.cell, report }),
     );
-    exchange.lap(Stage.commit);
+    exchange.clock.lap(Stage.commit);
     if (stored.kind !== 'stored') return refuseStore(exchange, stored);
     const { duplicates } = stored;
     if (duplicates.size < batch.length) onStored(webhook, batch[0]!.receivedAtMs);
@@ -59,11 +58,6 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
       () => request.end(),
       (error) => request.fail(error),
     );
-}
-
-/** Returns why a webhook refuses batches; null when it accepts them. Checked before the body is read: it depends on the scheme only. */
-export function refusesBatches({ scheme }: Webhook): Problem | null {
-  return scheme.takesBatches ? null : problem('batch_unsupported');
 }
 
 /** Reads a large batch in slices and lets other requests run between them. */

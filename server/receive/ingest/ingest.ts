@@ -37,10 +37,10 @@ export interface IngestParts {
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
   checkSignature: SignatureCheck;
-  /** Returns why the route refuses requests of a webhook; null when it accepts them. Absent: it accepts all. */
-  refuses?: (webhook: Webhook) => Problem | null;
+  /** Each line of a body is an event. */
+  isBatch?: boolean;
   /** Called when a signature is refused. The body is released when this returns. `verdict`: kind of the outcome. */
-  onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array, verdict: SignatureOutcome['kind']) => void;
+  onRejected: (request: ReceivedRequest, verdict: SignatureOutcome['kind']) => void;
 }
 
 const RETRY_SECONDS = 1;
@@ -76,7 +76,8 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     this.#store = store;
     this.#webhookId = exchange.parameters[0]!.toLowerCase();
     this.#known = parts.directory.known(this.#webhookId);
-    this.#reading = exchange.readBody(this.#known?.capBytes ?? parts.capBytes, () => this.#bodyEnded());
+    const capBytes = this.#known?.capBytes ?? parts.capBytes;
+    this.#reading = exchange.readBody(capBytes, () => this.#bodyEnded(), this.#known?.cell);
   }
 
   /** The current row; set from the step `webhook` on. */
@@ -110,7 +111,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
   #limit(decision: Decision): void {
     const { exchange } = this;
     setRateLimitFields(exchange, this.#known?.policy ?? this.#parts.policy, decision);
-    exchange.lap(Stage.limit);
+    exchange.clock.lap(Stage.limit);
     if (!decision.allowed) {
       if (this.#known !== undefined) this.#known.counter.touch().limited++;
       return this.#refuse(problemLater('rate_limited', decision.resetSeconds));
@@ -125,8 +126,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     if (webhook === undefined) return this.#refuse(problemLater('database_unavailable', RETRY_SECONDS));
     if (webhook === null) return this.#refuse(problem('webhook_unknown'));
     if (!webhook.enabled) return this.#refuse(problem('webhook_disabled'));
-    const refusal = this.#parts.refuses?.(webhook) ?? null;
-    if (refusal !== null) return this.#refuse(refusal);
+    if (this.#parts.isBatch && !webhook.scheme.takesBatches) return this.#refuse(problem('batch_unsupported'));
     if (answersValidation(this.exchange, webhook)) return this.end();
     this.#webhook = webhook;
     this.#awaitsBody = true;
@@ -144,7 +144,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
 
   #verify(received: BodyOutcome): void {
     this.#awaitsBody = false;
-    this.exchange.lap(Stage.body);
+    this.exchange.clock.lap(Stage.body);
     if (received.kind === 'aborted') return this.end();
     if (received.kind === 'too_large') return this.#refuse(this.#tooLarge());
     if (received.kind !== 'complete') return this.#refuse(problemLater(received.kind, RETRY_SECONDS));
@@ -186,7 +186,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
 
   signatureChecked(outcome: SignatureOutcome): void {
     try {
-      this.exchange.lap(Stage.verify);
+      this.exchange.clock.lap(Stage.verify);
       if (outcome.kind !== 'verified') return this.#refuseSignature(outcome);
       if (this.exchange.aborted || answersVerified(this.exchange, this.webhook, this.json)) return this.end();
       this.#store(this);
@@ -200,7 +200,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     if (outcome.kind === 'unreadable') return this.#refuse(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
     this.webhook.counter.touch().rejected++;
     this.exchange.problem(refusalOf(this.webhook, outcome));
-    this.#parts.onRejected(this.exchange, this.webhook, this.body, outcome.kind);
+    this.#parts.onRejected(this, outcome.kind);
     this.end();
   }
 

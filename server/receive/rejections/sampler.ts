@@ -4,7 +4,6 @@
  * has a thread find the reasons, and stores the rows.
  */
 import type { Diagnosed } from '../../../workers/diagnose.ts';
-import type { Exchange } from '../../base/http/exchange.ts';
 import { problemLater } from '../../base/http/problem.ts';
 import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
@@ -16,9 +15,8 @@ import { uuidText, uuidv7 } from '../../store/ids.ts';
 import { type RejectionDetail, readKeyringRows } from '../../store/queries/rejections/rejections.ts';
 import { type RejectionRow, type RingLimits, storeRejections } from '../../store/queries/rejections/ring.ts';
 import { unseal } from '../../store/secrets/seal.ts';
-import { signedUrl } from '../ingest/signature.ts';
+import { type ReceivedRequest, signedUrl } from '../ingest/signature.ts';
 import { randomSource, requestKey } from '../ingest/store.ts';
-import type { Webhook } from '../ingest/webhook.ts';
 import { SampleRates } from './sample-rates.ts';
 
 /** Time to collect samples before a round, and before the next attempt while the database is away. */
@@ -28,8 +26,10 @@ const AWAY_MS = 2_000;
 const ROUND_MAX = 25;
 /** Characters stored of a signed URL. HEADER_BYTES_MAX does not limit the request line, so a longer one is possible; it verifies nothing. */
 const URL_CHARACTERS_MAX = 8_192;
-/** Bytes waiting for a round. Samples over the limit are dropped. Headers count as in memory: two bytes per character. */
+/** Bytes waiting for a round. Samples over the limit are dropped. Headers and URL count as in memory: two bytes per character. */
 export const WAITING_BYTES_MAX = 4_194_304;
+/** What a sample takes beside its body, headers and URL. */
+export const SAMPLE_BYTES = 1_024;
 /** Bytes waiting for a round at which only samples are taken that are stored in any case: large bodies of one webhook leave room. */
 const UNSURE_BYTES_MAX = WAITING_BYTES_MAX / 2;
 
@@ -91,17 +91,18 @@ export class RejectionSampler {
    * Samples a refused request, or passes over it. Synchronous; the body may be reused afterwards.
    * @param verdict how the check of the signature ended
    */
-  offer(exchange: Exchange, webhook: Webhook, body: Uint8Array, verdict: string): void {
+  offer(request: Pick<ReceivedRequest, 'exchange' | 'webhook' | 'body' | 'json'>, verdict: string): void {
+    const { exchange, webhook, body, json } = request;
     const { observer, bodyBytesMax } = this.#parts;
     const choice = this.#rates.choose(webhook.id, verdict, exchange.client.address, this.#parts.nowMs());
     if (choice === 'sampled_out') return observer.passedOver('sampled_out', 1);
+    const { scheme } = webhook;
+    const url = scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange) : '';
     const kept = body.length <= bodyBytesMax;
-    const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);
+    const heldBytes = SAMPLE_BYTES + (kept ? body.length : 0) + textBytes([url, ...exchange.headers]);
     const bytesMax = choice === 'stored' ? WAITING_BYTES_MAX : UNSURE_BYTES_MAX;
     if (this.#closed || this.#waitingBytes + heldBytes > bytesMax) return observer.passedOver('queue_full', 1);
     const receivedAtMs = Date.now();
-    const { scheme } = webhook;
-    const url = scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange) : '';
     this.#waitingBytes += heldBytes;
     this.#waiting.push({
       row: {
@@ -112,7 +113,7 @@ export class RejectionSampler {
         body: kept ? Buffer.from(body) : null,
         bytes: body.length,
         batch: exchange.route.endsWith('/batch'),
-        dedupeKey: requestKey(exchange, webhook, body),
+        dedupeKey: requestKey(exchange, webhook, json),
         url: scheme.usesUrl ? url.slice(0, URL_CHARACTERS_MAX) : null,
         onlyIfFirst: choice === 'stored_if_first',
       },
@@ -186,9 +187,9 @@ function rowOf({ row }: RejectionSample, { diagnosis, kept }: Diagnosed): Reject
   };
 }
 
-function headerBytes(headers: readonly string[]): number {
+function textBytes(texts: readonly string[]): number {
   let characters = 0;
-  for (const text of headers) characters += text.length;
+  for (const text of texts) characters += text.length;
   return characters * 2;
 }
 

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
 import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
@@ -12,14 +13,18 @@ const BODY = '{"order": 17, "note": "Größe"}';
 const app = shared(startTestApp);
 const operator = shared(() => addPerson(app, 'operator'));
 
-const sent = (body: string, headers: Record<string, string> = {}) => ({
+const sent = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) => ({
   method: 'POST',
   body,
   headers: { 'content-type': 'application/json', 'x-hub-signature-256': signatureOf(SECRET, body), ...headers },
 });
 
 /** Sends a request that the webhook rejects; returns its rejection. */
-async function refused(webhook: TestWebhook, headers: Record<string, string> = {}, { path = '', body = BODY } = {}) {
+async function refused(
+  webhook: TestWebhook,
+  headers: Record<string, string> = {},
+  { path = '', body = BODY as string | Uint8Array<ArrayBuffer> } = {},
+) {
   const kept = async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${webhook.id}`)).body.items;
   const before = (await kept()).length;
   expect((await fetch(`${webhook.url}${path}`, sent(body, headers))).status).toBe(403);
@@ -91,6 +96,19 @@ describe('after the webhook gets the sender’s secret, a rejection', () => {
     const late = await fetch(webhook.url, sent('{"order": 18}', { [name]: 'another' }));
     expect([late.status, await late.json()]).toMatchObject([200, { id: eventId, duplicate: true }]);
     expect((await eventsOf(webhook)).sort()).toEqual([repeated.id, eventId].sort());
+  });
+
+  test('is a duplicate when its sender repeats it, by an id in a compressed body', async () => {
+    const definition = { algorithm: 'hmac-sha256', header: 'x-hub-signature-256', prefix: 'sha256=', id: 'json:/id' };
+    const webhook = await app.addWebhook({ signature_scheme: 'custom', scheme_definition: definition as never });
+    const body = gzipSync('{"id": "the same"}');
+    const compressed = { 'content-encoding': 'gzip' };
+    const { id } = await refused(webhook, compressed, { body });
+    await fix(webhook);
+    const [status, eventId] = await accept(id);
+    expect(status).toBe(201);
+    const late = await fetch(webhook.url, sent(body, compressed));
+    expect([late.status, await late.json()]).toMatchObject([200, { id: eventId, duplicate: true }]);
   });
 
   test('is a different event from one with the same body', async () => {

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { randomSource } from '../../../server/receive/ingest/store.ts';
 import { Diagnoser } from '../../../server/receive/rejections/diagnose.ts';
-import { RejectionSampler, WAITING_BYTES_MAX } from '../../../server/receive/rejections/sampler.ts';
+import { RejectionSampler, SAMPLE_BYTES, WAITING_BYTES_MAX } from '../../../server/receive/rejections/sampler.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import {
   deleteOldRejections,
@@ -226,9 +226,19 @@ test('samples of a database outage are stored after it', async () => {
 });
 
 describe('samples waiting for storage', () => {
-  const exchange = { route: '/in/:webhook_id', headers: ['a', 'bc'], client: { address: '192.0.2.1' } } as never;
+  const exchange = {
+    route: '/in/:webhook_id',
+    path: '/in/x',
+    query: 'a=b',
+    headers: ['a', 'bc'],
+    client: { address: '192.0.2.1' },
+  } as never;
   /** In memory, headers take two bytes a character. */
-  const HEADER_BYTES = 6;
+  const HEADER_BYTES = 6 + SAMPLE_BYTES;
+  const refused = (webhook: never, bytes: number) => {
+    const body = new Uint8Array(new SharedArrayBuffer(bytes));
+    return { exchange, webhook, body, json: body };
+  };
 
   /** A sampler whose rounds wait for the test, with a clock of the test. */
   function keeperOf(diagnose: () => Promise<never[]>) {
@@ -261,16 +271,29 @@ describe('samples waiting for storage', () => {
     const { keeper, outcomes, clock } = keeperOf(async () => []);
     const offer = (bytes: number) => {
       clock.nowMs += 1_000;
-      keeper.offer(exchange, webhook, new Uint8Array(bytes), 'mismatch');
+      keeper.offer(refused(webhook, bytes), 'mismatch');
     };
-    const rounds = Math.floor(WAITING_BYTES_MAX / (65_536 + HEADER_BYTES));
-    for (let i = 0; i < rounds; i++) offer(65_536);
+    const rounds = Math.floor(WAITING_BYTES_MAX / (60_000 + HEADER_BYTES));
+    for (let i = 0; i < rounds; i++) offer(60_000);
     const left = WAITING_BYTES_MAX - keeper.waitingBytes;
-    expect(left).toBeLessThanOrEqual(65_536 + HEADER_BYTES);
+    expect(left).toBeLessThanOrEqual(60_000 + HEADER_BYTES);
     offer(left - HEADER_BYTES + 1);
     expect(outcomes).toEqual(['queue_full']);
     offer(left - HEADER_BYTES);
     expect([outcomes.length, keeper.waitingBytes]).toEqual([1, WAITING_BYTES_MAX]);
+    await keeper.close();
+  });
+
+  test('count their signed URL, of any length', async () => {
+    const webhook = {
+      id: (await app.addWebhook({ secret: null })).id,
+      dedupeHeader: null,
+      dedupePath: null,
+      scheme: { usesUrl: true },
+    } as never;
+    const { keeper } = keeperOf(async () => []);
+    keeper.offer(refused(webhook, 5), 'mismatch');
+    expect(keeper.waitingBytes).toBe(5 + HEADER_BYTES + 2 * 'http://127.0.0.1/in/x?a=b'.length);
     await keeper.close();
   });
 
@@ -287,10 +310,10 @@ describe('samples waiting for storage', () => {
       fails = false;
       throw new Error('the thread died');
     });
-    keeper.offer(exchange, webhook, new Uint8Array(1), 'mismatch');
+    keeper.offer(refused(webhook, 1), 'mismatch');
     await until(() => outcomes.length === 1);
     // Without its keys no webhook can be loaded, and there is nothing to diagnose.
-    keeper.offer(exchange, webhook, new Uint8Array(1), 'mismatch');
+    keeper.offer(refused(webhook, 1), 'mismatch');
     await until(() => outcomes.length === 2);
     expect(outcomes).toEqual(['1 failed: the thread died', 'stored']);
     expect(keeper.waitingBytes).toBe(0);

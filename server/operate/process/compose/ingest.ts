@@ -4,7 +4,7 @@ import type { Exchange } from '../../../base/http/exchange.ts';
 import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { rejectionOperations } from '../../../manage/api/rejections/rejection-operations.ts';
 import { statusOfRefusal } from '../../../model/history.ts';
-import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
+import { storeBatch } from '../../../receive/ingest/batch.ts';
 import { createHandshake } from '../../../receive/ingest/handshake.ts';
 import { createIngest, type IngestParts } from '../../../receive/ingest/ingest.ts';
 import { IngestCounts } from '../../../receive/ingest/ingest-counts.ts';
@@ -115,7 +115,7 @@ export function composeIngest(
       ingest: createIngest(parts, storeSingle(store)),
       handshake,
       handshakeOptions: handshake,
-      ingestBatch: createIngest({ ...parts, refuses: refusesBatches }, storeBatch(store, settings.BATCH_LINES_MAX)),
+      ingestBatch: createIngest({ ...parts, isBatch: true }, storeBatch(store, settings.BATCH_LINES_MAX)),
     },
     directory,
     threads: () => verifier.threads,
