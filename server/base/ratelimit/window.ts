@@ -18,17 +18,11 @@
  *   afterwards: the weight of those requests expires up to one window late. Such a client waits at most `window + window / max`
  *   for one more request; with the log it would wait `window`.
  */
+import type { Decision, Policy } from './limiter.ts';
 
-/** The part of a policy that the arithmetic uses. `max` is at least 1. */
-interface WindowPolicy {
-  readonly max: number;
-  readonly windowSeconds: number;
-}
+type WindowPolicy = Pick<Policy, 'max' | 'windowSeconds'>;
 
-interface WindowDecision {
-  allowed: boolean;
-  /** Requests that would be allowed right after this one. */
-  remaining: number;
+interface WindowDecision extends Pick<Decision, 'allowed' | 'remaining'> {
   /** Milliseconds, >= 1, until `remaining` grows by one without further requests, or, after a refusal, until one request fits. */
   resetMs: number;
 }

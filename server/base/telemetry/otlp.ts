@@ -1,11 +1,11 @@
 /** Sends spans by OTLP over HTTP, with the packages of OpenTelemetry. Loaded only with OTEL_EXPORTER_OTLP_ENDPOINT. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { AlwaysOnSampler, BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import { release } from '../files/build.ts';
 import type { Settings } from '../settings/read.ts';
+import { within } from '../time/every.ts';
 import type { SpanContext } from './trace.ts';
 
 /** A span that has ended. Times in Unix milliseconds. */
@@ -99,8 +99,7 @@ export function openSink(settings: Settings, { onSent, onFailed }: SinkObserver)
       if (error !== null) span.setStatus({ code: SpanStatusCode.ERROR, message: error });
       span.end(endMs);
     },
-    close: () =>
-      Promise.race([provider.shutdown().catch(() => {}), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })]),
+    close: () => within(CLOSE_TIMEOUT_MS, provider.shutdown()).catch(() => {}),
   };
 }
 

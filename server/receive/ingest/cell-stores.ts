@@ -1,5 +1,5 @@
 /** Stores each event in the cell of its webhook. Each cell has its own connections and queues, opened at its first event. */
-import { setTimeout as delay } from 'node:timers/promises';
+import { within } from '../../base/time/every.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { COPY_CONNECTIONS } from '../../store/copy/connection.ts';
@@ -119,12 +119,8 @@ export class CellStores {
 
   /** Events that wait for their commit, and those of the longest queue, by the number of the cell. */
   queues(): { cell: number; queued: number; longest: number }[] {
-    const stores: [number, EventStore][] = [...this.#others].map(([{ number }, { store }]) => [number, store]);
-    return [[0, this.#home] as const, ...stores].map(([cell, { queued, longestQueue: longest }]) => ({
-      cell,
-      queued,
-      longest,
-    }));
+    const figures = (cell: number, { queued, longestQueue: longest }: EventStore) => ({ cell, queued, longest });
+    return [figures(0, this.#home), ...[...this.#others].map(([{ number }, { store }]) => figures(number, store))];
   }
 
   /** Whether events of home can be committed. */
@@ -147,7 +143,8 @@ export class CellStores {
   }
 
   close(): void {
-    for (const store of this.#all()) store.close();
+    this.#home.close();
+    for (const { store } of this.#others.values()) store.close();
   }
 
   #connect(cell: Cell): Opened {
@@ -155,14 +152,10 @@ export class CellStores {
     this.forget();
     const store = this.#open(cell);
     const opened: Opened = { store, opening: null };
-    opened.opening = Promise.race([store.start(), delay(CONNECT_MS)]).then(() => {
+    opened.opening = within(CONNECT_MS, store.start()).then(() => {
       opened.opening = null;
     });
     this.#others.set(cell, opened);
     return opened;
-  }
-
-  #all(): EventStore[] {
-    return [this.#home, ...[...this.#others.values()].map(({ store }) => store)];
   }
 }

@@ -24,8 +24,8 @@ export type CommitOutcome =
 export interface Lane {
   /** False: a commit would fail now. */
   readonly up: boolean;
-  /** Prepares the next commit before its rows are known. */
-  begin(): void;
+  /** Prepares the next commit before its rows are known, where that saves time. */
+  begin?(): void;
   /** Commits the rows, all or none. Never rejects. */
   commit(rows: readonly EventRow[]): Promise<CommitOutcome>;
 }

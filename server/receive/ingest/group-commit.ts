@@ -164,7 +164,7 @@ export class GroupCommit {
   async #commitOn(lane: Lane, batch: readonly QueuedGroup[]): Promise<void> {
     this.#committing++;
     const committing = this.#commit(lane, batch);
-    if (batch.length >= BEGIN_AHEAD_REQUESTS) this.#free[0]?.begin();
+    if (batch.length >= BEGIN_AHEAD_REQUESTS) this.#free[0]?.begin?.();
     const outcome = await committing;
     this.#committing--;
     if (outcome.kind === 'committed') {

@@ -1,5 +1,6 @@
 /** A lane that commits events together with their deduplication keys, by one statement (see queries/events/store-deduped.ts). */
 import { setTimeout as delay } from 'node:timers/promises';
+import { within } from '../../base/time/every.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
@@ -34,25 +35,17 @@ export class KeyedLane implements Lane {
     return this.#isUp() && !this.#timedOut;
   }
 
-  begin(): void {}
-
   /** @param rows each with a key */
   async commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
     const storing = this.#store(rows as readonly KeyedRow[]);
     if (!this.#options.spools) return storing;
-    const abort = new AbortController();
-    const late = delay(this.#options.commitTimeoutMs, null, { signal: abort.signal, ref: false }).then(
-      () => {
-        this.#timedOut = true;
-        return { kind: 'lost' as const, lookUp: null };
-      },
-      () => storing,
-    );
-    const stored = storing.finally(() => {
+    const outcome = await within(this.#options.commitTimeoutMs, storing);
+    if (outcome !== undefined) return outcome;
+    this.#timedOut = true;
+    void storing.finally(() => {
       this.#timedOut = false;
-      abort.abort();
     });
-    return Promise.race([stored, late]);
+    return { kind: 'lost', lookUp: null };
   }
 
   async #store(rows: readonly KeyedRow[]): Promise<CommitOutcome> {

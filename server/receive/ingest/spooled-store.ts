@@ -68,7 +68,6 @@ export class SpooledStore {
     // One flush is one commit.
     const lane: Lane = {
       up: true,
-      begin() {},
       commit: async (rows) =>
         (await writer.append(rows)) === null ? { kind: 'committed' } : { kind: 'lost', lookUp: null },
     };

@@ -11,16 +11,11 @@ import type { EventRow } from '../../store/copy/rows.ts';
 import { isoTime, uuidText, uuidv7, uuidv7Time } from '../../store/ids.ts';
 import type { CellStores } from './cell-stores.ts';
 import type { EventGroup, StoreOutcome } from './group-commit.ts';
+import type { ReceivedRequest } from './signature.ts';
 import type { Webhook } from './webhook.ts';
 
-/** A request whose body is verified. */
-export interface VerifiedRequest {
-  readonly exchange: Exchange;
-  readonly webhook: Webhook;
-  /** Valid until `end`. */
-  readonly body: Uint8Array<SharedArrayBuffer>;
-  /** See ReceivedRequest. */
-  readonly json: Uint8Array;
+/** A request whose body is verified, and valid until `end`. */
+export interface VerifiedRequest extends Pick<ReceivedRequest, 'exchange' | 'webhook' | 'body' | 'json'> {
   /** Answers after an error, and ends. */
   fail(error: unknown): void;
   /** Releases the body. Called once, after the answer. */
@@ -71,7 +66,7 @@ class SingleEvent implements EventGroup {
 
   #respond(outcome: StoreOutcome): void {
     const { exchange, webhook, body } = this.#request;
-    exchange.lap(Stage.commit);
+    exchange.clock.lap(Stage.commit);
     if (outcome.kind !== 'stored') return refuseStore(exchange, outcome);
     const existing = outcome.duplicates.get(0);
     if (existing !== undefined) {

@@ -86,19 +86,12 @@ export const noVerdict: SignatureVerdict = { kind: 'unavailable' };
 const mismatch: SignatureVerdict = { kind: 'mismatch' };
 const verifiedByCurrent: SignatureVerdict = { kind: 'verified', keyIndex: 0 };
 
-/** Keys are copied into one array: with a Buffer, the message copies the pool of 8 KB that it is a part of, for each webhook of the batch. */
 function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
-  const memories = new Distinct<SharedArrayBuffer>();
-  const keyrings = new Keyrings();
+  const memories = new Latest<SharedArrayBuffer>();
+  const keyrings = new Latest<Keyring>();
   const requests = new Uint32Array(tasks.length * REQUEST_NUMBERS);
-  let signatureBytes = 0;
+  const signatures: Uint8Array[] = [];
   let hasAffixes = false;
-  for (const { presented } of tasks) {
-    for (const digest of presented.digests) signatureBytes += digest.length;
-    if (presented.prefix !== '' || presented.suffix !== '') hasAffixes = true;
-  }
-  const signatures = new Uint8Array(signatureBytes);
-  let signaturesAt = 0;
   let at = 0;
   for (const { body, keyring, presented, others } of tasks) {
     requests[at++] = memories.indexOf(body.buffer);
@@ -107,54 +100,52 @@ function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
     requests[at++] = keyrings.indexOf(keyring);
     requests[at++] = presented.digests.length;
     requests[at++] = 1 + others.length;
-    for (const digest of presented.digests) {
-      signatures.set(digest, signaturesAt);
-      signaturesAt += digest.length;
-    }
+    for (const digest of presented.digests) signatures.push(digest);
+    if (presented.prefix !== '' || presented.suffix !== '') hasAffixes = true;
   }
   const affixes = hasAffixes
     ? tasks.flatMap(({ presented, others }) => [presented, ...others].flatMap(({ prefix, suffix }) => [prefix, suffix]))
     : null;
-  return { memories: memories.all, requests, signatures, affixes, ...keyrings.toMessage() };
+  return { memories: memories.all, requests, signatures: joined(signatures), affixes, ...flat(keyrings.all) };
 }
 
-/** The keyrings of a batch, as flat arrays. One that follows itself is kept once. */
-class Keyrings {
-  readonly #numbers: number[] = [];
-  readonly #keys: Uint8Array[] = [];
-  #bytes = 0;
-  #last: Keyring | null = null;
-  #index = -1;
-
-  indexOf(keyring: Keyring): number {
-    if (keyring === this.#last) return this.#index;
-    this.#last = keyring;
-    this.#numbers.push(algorithms.indexOf(keyring.algorithm), keyring.keys.length);
-    for (const key of keyring.keys) {
-      this.#numbers.push(key.length);
-      this.#keys.push(key);
-      this.#bytes += key.length;
+function flat(keyrings: readonly Keyring[]): Pick<VerifyBatch, 'keyrings' | 'keys'> {
+  const numbers: number[] = [];
+  const all: Uint8Array[] = [];
+  for (const { algorithm, keys } of keyrings) {
+    numbers.push(algorithms.indexOf(algorithm), keys.length);
+    for (const key of keys) {
+      numbers.push(key.length);
+      all.push(key);
     }
-    return ++this.#index;
   }
-
-  toMessage(): Pick<VerifyBatch, 'keyrings' | 'keys'> {
-    const keys = new Uint8Array(this.#bytes);
-    let at = 0;
-    for (const key of this.#keys) {
-      keys.set(key, at);
-      at += key.length;
-    }
-    return { keyrings: Uint32Array.from(this.#numbers), keys };
-  }
+  return { keyrings: Uint32Array.from(numbers), keys: joined(all) };
 }
 
-/** Distinct objects, in order of first use. */
-class Distinct<T> {
+/** Copies into an array of its own: with a Buffer, the message copies the pool of 8 KB that it is a part of, for each one. */
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  let bytes = 0;
+  for (const part of parts) bytes += part.length;
+  const whole = new Uint8Array(bytes);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** The last of the objects that are looked at: a look at all 256 webhooks of a batch would cost more than a message with one twice. */
+const LOOKED_AT_MAX = 8;
+
+/** Objects in order of first use, mostly distinct: many requests of a batch have one of the latest. */
+class Latest<T> {
   readonly all: T[] = [];
 
   indexOf(item: T): number {
-    const known = this.all.lastIndexOf(item);
-    return known >= 0 ? known : this.all.push(item) - 1;
+    const { all } = this;
+    const first = Math.max(0, all.length - LOOKED_AT_MAX);
+    for (let index = all.length - 1; index >= first; index--) if (all[index] === item) return index;
+    return all.push(item) - 1;
   }
 }

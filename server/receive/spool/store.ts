@@ -1,5 +1,4 @@
 /** Stores spooled events in the database, each one once however often it is tried. */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Cell } from '../../store/cells/cell.ts';
 import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import { CopyConnection } from '../../store/copy/connection.ts';
@@ -115,16 +114,12 @@ export class SpoolStore {
   }
 
   async #inTime<T>(work: (connection: CopyConnection) => Promise<T>): Promise<T> {
-    const deadline = new AbortController();
-    void delay(TIMEOUT_MS, null, { signal: deadline.signal, ref: false }).then(
-      () => this.#connection?.close(`no commit within ${TIMEOUT_MS} ms`),
-      () => {},
-    );
+    const timer = setTimeout(() => this.#connection?.close(`no commit within ${TIMEOUT_MS} ms`), TIMEOUT_MS);
     try {
       await this.connect();
       return await work(this.#connection!);
     } finally {
-      deadline.abort();
+      clearTimeout(timer);
     }
   }
 

@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Keyring } from '../../../server/model/signatures/check.ts';
+import { type Keyring, REQUEST_NUMBERS } from '../../../server/model/signatures/check.ts';
 import { Verifier } from '../../../server/receive/ingest/verify.ts';
 import type { SignatureVerdict } from '../../../server/receive/ingest/verify-thread.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
@@ -75,4 +75,17 @@ test('a message has the keys of its webhooks and not the memory around them', as
     }),
   );
   expect(Number(await readFile(join(directory, 'bytes'), 'utf8'))).toBeLessThan(webhooks * 200);
+});
+
+test('a message has the keys of each webhook once, whatever the order of the requests', async () => {
+  const keys = [Buffer.alloc(60, 'a'), Buffer.alloc(60, 'b')];
+  const keyrings = keys.map((key): Keyring => ({ algorithm: 'hmac-sha256', keys: [key] }));
+  const requests = 100;
+  const verdicts = await Promise.all(
+    Array.from({ length: requests }, (_, i) => verify(keyrings[i % 2]!, keys[i % 2]!)),
+  );
+  expect(new Set(verdicts.map(({ kind }) => kind))).toEqual(new Set(['verified']));
+  const [numbers, signature] = [4 * REQUEST_NUMBERS, 32];
+  const bytes = Number(await readFile(join(directory, 'bytes'), 'utf8'));
+  expect(bytes).toBe(requests * (numbers + signature) + 2 * (3 * 4 + 60));
 });
