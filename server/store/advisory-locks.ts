@@ -1,5 +1,5 @@
 /** Locks on what is not a row: work that only one session at a time may do. */
-import type { Database } from './connect/pool.ts';
+import type { Database, Query } from './connect/pool.ts';
 
 /** Postgres advisory locks that Weir takes, each until the end of its transaction. Listed in one table, so that every number is unique. */
 export const advisoryLocks = {
@@ -32,6 +32,13 @@ export const advisoryLocks = {
   issues: 7_236_468,
 } as const;
 
+/** Takes a lock unless another session has it. Returns false when another one has. */
+export async function tryLock(query: Query, lock: number): Promise<boolean> {
+  const text = 'select pg_try_advisory_xact_lock($1) as locked';
+  const [row] = await query<{ locked: boolean }>({ text, values: [lock] });
+  return row!.locked;
+}
+
 /**
  * Runs the work unless another machine has this lock. The lock belongs to an open transaction, which holds no snapshot: the lock of a
  * machine that is cut off ends with its session.
@@ -43,10 +50,6 @@ export async function unlessElsewhere(
 ): Promise<void> {
   await database.transaction(async (query) => {
     await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
-    const [row] = await query<{ locked: boolean }>({
-      text: 'select pg_try_advisory_xact_lock($1) as locked',
-      values: [lock],
-    });
-    if (row!.locked) await work();
+    if (await tryLock(query, lock)) await work();
   });
 }

@@ -112,7 +112,7 @@ async function migrateIn(query: Query, files: readonly Migration[], lockWaitMs: 
   const applied = await appliedVersions({ query });
   const problem = versionProblem(applied, 'database', files);
   if (problem !== null) throw problem;
-  const pending = files.filter((file) => !applied.has(file.version));
+  const pending = pendingOf(applied, files);
   for (const { version, name, path } of pending) {
     const text = readFileSync(path, 'utf8');
     await query({ text, timeoutMs: TIMEOUT_MS });
@@ -187,15 +187,16 @@ export function versionProblem(
 }
 
 /**
- * Returns the names of migrations that are not applied; all of them if the database was never migrated.
- * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
+ * The migrations of a release that are not applied.
+ * @param files of the running build: an upgrade may replace the files on disk while the process runs.
  */
-export async function pendingMigrations(
-  database: Queries,
-  files: readonly Migration[] = migrationFiles(),
-): Promise<string[]> {
-  const applied = await appliedVersions(database);
-  return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
+export function pendingOf(applied: Applied, files: readonly Migration[] = migrationFiles()): Migration[] {
+  return files.filter(({ version }) => !applied.has(version));
+}
+
+/** Returns the names of migrations that are not applied; all of them if the database was never migrated. */
+export async function pendingMigrations(database: Queries, files?: readonly Migration[]): Promise<string[]> {
+  return pendingOf(await appliedVersions(database), files).map(({ name }) => name);
 }
 
 /** What a session waits for: the lock, and the session that has held or asked for it longest. Null: it does not wait. */

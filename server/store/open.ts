@@ -9,7 +9,7 @@ import { oneLine } from './connect/unavailable.ts';
 import { COPY_CONNECTIONS } from './copy/connection.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { SERVING_ROLE } from './embedded/serving-role.ts';
-import { type Applied, appliedVersions, describeBlocked, migrate, migrationFiles, versionProblem } from './migrate.ts';
+import { type Applied, appliedVersions, describeBlocked, migrate, pendingOf, versionProblem } from './migrate.ts';
 import { requireFit } from './server-checks.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
@@ -102,7 +102,7 @@ async function openPrepared(
 const noSchema = new OperatorError('it has no schema of Weir', `create it: ${weirCommand()} start`);
 
 function outdated(applied: Applied): OperatorError | null {
-  const lacking = migrationFiles().filter(({ version }) => !applied.has(version));
+  const lacking = pendingOf(applied);
   if (lacking.length === 0) return null;
   return new OperatorError(
     `it lacks migrations of this release (${lacking.map(({ name }) => name).join(', ')})`,

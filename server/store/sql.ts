@@ -41,14 +41,14 @@ export function rowsNamed(table: string, text: string): string {
   return `(select * from ${table} where strpos(lower(name) collate "C", lower(${text}::text)) > 0 offset 0)`;
 }
 
-/** A Postgres array literal. The items must need no quotes: ids, numbers, ISO times. */
-export function arrayOf(items: Iterable<string | number>): string {
-  return `{${[...items].join(',')}}`;
+/** A Postgres array literal. The items must need no quotes: ids, numbers, ISO times, base64. */
+export function arrayOf(items: Iterable<string | number | null>): string {
+  return `{${Array.from(items, (item) => (item === '' ? '""' : (item ?? 'null'))).join(',')}}`;
 }
 
-/** The given members of rows, each as an array literal for `unnest`. Null becomes null. */
+/** The given members of rows, each as an array literal for `unnest`. */
 export function columnsOf<Row extends object>(rows: readonly Row[], ...names: (keyof Row)[]): string[] {
-  return names.map((name) => arrayOf(rows.map((row) => (row[name] as string | number | null) ?? 'null')));
+  return names.map((name) => arrayOf(rows.map((row) => row[name] as string | number | null)));
 }
 
 /** Values of a statement that is assembled from parts. Each value gets the next placeholder; no value enters the text. */

@@ -134,7 +134,8 @@ export class WriteBehind<Value = number> {
       try {
         await this.#write(some);
       } catch {
-        this.#putBack(slots, written, some);
+        for (const [id, value] of some) this.#putBack(new Slot(id), value);
+        for (const slot of left) this.#putBack(slot, takeFrom(slot));
         return;
       }
       written += some.size;
@@ -155,23 +156,11 @@ export class WriteBehind<Value = number> {
     return some;
   }
 
-  /**
-   * Keeps what was not written.
-   * @param written number of slots that were written
-   * @param some values that were taken from the slots after these
-   */
-  #putBack(slots: Map<string, Slot<Value>>, written: number, some: ReadonlyMap<string, Value>): void {
-    const since = this.#slots;
-    this.#slots = slots;
-    for (const id of slots.keys()) {
-      if (written-- === 0) break;
-      slots.delete(id);
-    }
-    for (const [id, value] of some) {
-      const slot = slots.get(id)!;
-      slot.value = slot.value === null ? value : this.#merge(value, slot.value);
-    }
-    for (const slot of since.values()) if (slots.get(slot.id) !== slot) this.noteIn(slot, takeFrom(slot));
+  /** Keeps a value that was not written. What was noted since is later. */
+  #putBack(slot: Slot<Value>, value: Value): void {
+    const since = this.#slots.get(slot.id);
+    if (since === undefined) this.noteIn(slot, value);
+    else since.value = this.#merge(value, since.value!);
   }
 
   /** Ends at the next `flush`. */

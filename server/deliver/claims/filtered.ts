@@ -114,9 +114,8 @@ async function judgeSlice(
   agentId: string,
   candidates: readonly Candidate[],
 ): Promise<JudgedSlice> {
-  const webhooks = [
-    ...new Map(candidates.filter(isJudged).map((candidate) => [candidate.webhookId, candidate])).values(),
-  ];
+  const judged = candidates.filter(({ filter }) => filter !== null);
+  const webhooks = [...new Map(judged.map((candidate) => [candidate.webhookId, candidate])).values()];
   const filterOf = new Map(webhooks.map(({ webhookId }, index) => [webhookId, index]));
   const asked = candidates.filter(({ headers, suspended }) => headers !== null && !suspended);
   const { verdicts: given, failures } =
@@ -153,10 +152,6 @@ async function judgeSlice(
     onFilterFailed(agentId, { webhookId, filter: text!, events: failed.get(webhookId) ?? 1, ...failure });
   }
   return slice;
-}
-
-function isJudged({ filter }: Candidate): boolean {
-  return filter !== null;
 }
 
 /** Retention has removed the event, so the lease leaves the delivery out: it passes. */

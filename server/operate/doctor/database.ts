@@ -12,7 +12,7 @@ import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { oneLine } from '../../store/connect/unavailable.ts';
 import { EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
-import { type Applied, appliedVersions, migrationFiles, newestOf, versionProblem } from '../../store/migrate.ts';
+import { type Applied, appliedVersions, newestOf, pendingOf, versionProblem } from '../../store/migrate.ts';
 import { checkConnectionBudget, connectionsNeeded, DatabaseError, embeddedConnections } from '../../store/open.ts';
 import { readDatabaseClock, readDatabaseSize } from '../../store/queries/server-state.ts';
 import { dayMs } from '../../store/retention/partitions.ts';
@@ -142,8 +142,6 @@ export const serverChecks = {
     return advice(`not applied yet: ${pending.join(', ')}`, `${weirCommand()} migrate, or restart Weir`);
   },
 } satisfies CheckTable<Reached>;
-
-const pendingOf = (applied: Applied) => migrationFiles().filter(({ version }) => !applied.has(version));
 
 function isCurrent(applied: Applied): boolean {
   return applied.size > 0 && versionProblem(applied) === null && pendingOf(applied).length === 0;

@@ -23,14 +23,7 @@ export function commandActor(name = systemName()): Actor {
   return { kind: 'command', id: null, name, token_id: null, address: null, request_id: null };
 }
 
-export const systemActor: Actor = {
-  kind: 'system',
-  id: null,
-  name: 'weir',
-  token_id: null,
-  address: null,
-  request_id: null,
-};
+export const systemActor: Actor = { ...commandActor('weir'), kind: 'system' };
 
 /** The operating-system user of this process. In a container it may have a number but no name. */
 export function systemName(): string {

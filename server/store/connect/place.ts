@@ -26,12 +26,12 @@ export function concatenated<Row>(byCell: readonly Row[][]): Row[] {
   return byCell.flat();
 }
 
-/** The newest rows by a member that is an id: ids begin with the time. */
-export function newest<Row>(limit: number, idOf: (row: Row) => string): Merge<Row> {
+/** The newest rows by their ids, which begin with the time. */
+export function newest<Row extends { id: string }>(limit: number): Merge<Row> {
   return (byCell) =>
     byCell
       .flat()
-      .sort((a, b) => (idOf(a) < idOf(b) ? 1 : -1))
+      .sort((a, b) => (a.id < b.id ? 1 : -1))
       .slice(0, limit);
 }
 

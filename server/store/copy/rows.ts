@@ -85,8 +85,8 @@ export function writeRow(buffer: Buffer, start: number, row: EventRow): number {
   at = writeTimestamp(buffer, at, row.receivedAtMs);
   at = writeBytes(buffer, at, row.sourceIp);
   at = writeBytes(buffer, at, row.headers);
-  at = writeOptionalText(buffer, at, row.contentType);
-  at = writeOptionalText(buffer, at, row.eventType);
+  at = writeText(buffer, at, row.contentType);
+  at = writeText(buffer, at, row.eventType);
   const { body } = row;
   at = buffer.writeInt32BE(body.length, at);
   // Bodies are in shared memory, which `set` copies byte by byte (see memory.ts): 0.30 us for 1 KiB, `fill` 0.10.
@@ -118,11 +118,8 @@ function writeBytes(buffer: Buffer, start: number, bytes: Uint8Array): number {
   return at + bytes.length;
 }
 
-function writeOptionalText(buffer: Buffer, start: number, text: string | null): number {
-  return text === null ? buffer.writeInt32BE(-1, start) : writeText(buffer, start, text);
-}
-
-function writeText(buffer: Buffer, start: number, text: string): number {
+function writeText(buffer: Buffer, start: number, text: string | null): number {
+  if (text === null) return buffer.writeInt32BE(-1, start);
   const length = buffer.write(text, start + 4, 'utf8');
   buffer.writeInt32BE(length, start);
   return start + 4 + length;

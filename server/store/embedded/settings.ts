@@ -28,7 +28,7 @@ function settings(maxConnections: number): [name: string, value: string, why: st
     ['shared_buffers', '256MB', 'newest events and the indexes; the kernel caches the rest'],
     ['wal_buffers', '16MB', 'several group commits of 1 MiB bodies'],
     ['max_wal_size', '4GB', 'few checkpoints under a flood of inserts: each makes full page images again'],
-    ['min_wal_size', `${WAL_POOL_MB}MB`, 'reuse log files rather than make them under load; see wal-pool.ts'],
+    ['min_wal_size', `${WAL_POOL_MB}MB`, 'reuse log files rather than make them under load'],
     ['checkpoint_timeout', '15min', 'likewise'],
     ['checkpoint_completion_target', '0.9', 'spread the writing'],
     ['wal_compression', 'off', 'bodies are toasted compressed already; the cores are needed elsewhere'],

@@ -114,27 +114,23 @@ async function runPass(
   const table = sealedTables[name];
   const derived = derivedKeys(keys, table.purpose);
   const found = { current: 0, previous: 0, unreadable: 0 };
-  let after: { id: string; part: string } | undefined = beforeFirst;
-  while (after !== undefined) {
-    const from: { id: string; part: string } = after;
-    const batch = await database.transaction(async (query) => {
-      const rows = await lockSealedRows(query, table, from, BATCH_ROWS);
-      const changed: SealedRow[] = [];
-      // Begins at zero each time: after a conflict, all of this runs again.
-      const counts = { current: 0, previous: 0, unreadable: 0 };
-      for (const row of rows) {
-        const opened = unsealBy(row.sealed, derived, table.context(row));
-        counts[opened === null ? 'unreadable' : opened.keyIndex === 0 ? 'current' : 'previous'] += 1;
-        if (opened !== null && opened.keyIndex > 0)
-          changed.push({ ...row, sealed: seal(opened.plain, derived[0]!, table.context(row)) });
-      }
+  for (let after = beforeFirst; ; ) {
+    const rows = await database.transaction(async (query) => {
+      const sealed = await lockSealedRows(query, table, after, BATCH_ROWS);
+      const read = sealed.map((row) => ({ ...row, opened: unsealBy(row.sealed, derived, table.context(row)) }));
+      const changed = read.flatMap(({ opened, ...row }) =>
+        opened !== null && opened.keyIndex > 0
+          ? { ...row, sealed: seal(opened.plain, derived[0]!, table.context(row)) }
+          : [],
+      );
       if (changed.length > 0) await updateSealedRows(query, table, changed);
-      return { counts, last: rows.length < BATCH_ROWS ? undefined : rows.at(-1) };
+      return read;
     });
-    for (const kind of ['current', 'previous', 'unreadable'] as const) found[kind] += batch.counts[kind];
-    after = batch.last;
+    for (const { opened } of rows)
+      found[opened === null ? 'unreadable' : opened.keyIndex === 0 ? 'current' : 'previous']++;
+    if (rows.length < BATCH_ROWS) return found;
+    after = rows.at(-1)!;
   }
-  return found;
 }
 
 interface SealedTable {

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { evaluate } from '../../../server/manage/conditions/evaluate.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
@@ -76,6 +77,34 @@ test('one event of a cell that is away, and its deliveries, are refused with its
     expect([status, body.code]).toEqual([503, 'database_unavailable']);
     expect(body.detail).toContain(`Cell 1 (${app.cells[0]!.name}) cannot be reached`);
   }
+});
+
+test('types of events of two cells are counted together, the most frequent first', async () => {
+  const { id: webhookId } = await app.webhookIn(0);
+  const insert = (database: Database, type: string, count: number) =>
+    database.query({
+      text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes, event_type)
+             select gen_random_uuid(), $1, now(), '127.0.0.1', '', '', 0, $2 from generate_series(1, $3)`,
+      values: [webhookId, type, count],
+    });
+  for (const [database, type, count] of [
+    [app.database, 'rare', 1],
+    [app.database, 'both', 1],
+    [app.cells[0]!.database, 'both', 1],
+    [app.cells[0]!.database, 'frequent', 3],
+  ] as const)
+    await insert(database, type, count);
+  onTestFinished(async () => {
+    for (const { database } of [app, app.cells[0]!])
+      await database.query({ text: 'delete from events where event_type is not null' });
+  });
+  const { body } = await api('GET', `/webhooks/${webhookId}/event-types`);
+  const types = body.items.map((one: { event_type: string | null; events: number }) => [one.event_type, one.events]);
+  expect(types.slice(0, 2)).toEqual([
+    ['frequent', 3],
+    ['both', 2],
+  ]);
+  expect(types).toContainEqual(['rare', 1]);
 });
 
 test('an export is refused before it begins', async () => {

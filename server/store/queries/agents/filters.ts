@@ -2,7 +2,7 @@
 import type { CandidateEvent } from '../../../model/filters/evaluate.ts';
 import { newest } from '../../connect/place.ts';
 import type { Queries } from '../../connect/pool.ts';
-import { isoText } from '../../sql.ts';
+import { arrayOf, isoText } from '../../sql.ts';
 import { addSlow, FILTER_SLOW_MAX, suspendedUntil } from './subscriptions.ts';
 
 /** Timeout of the search for the newest events: a webhook that is rarely used has them far back. */
@@ -35,14 +35,13 @@ export async function readEventsToTry(
         select *, sum(bytes) over (order by received_at desc, id desc) - bytes as bytes_before from newest
       )
       select c.id, ${isoText('c.received_at')} as "receivedAt", c.content_type as "contentType", c.event_type as "eventType", c.headers,
-        c.bytes, ${order.readsBody ? 'e.body' : 'null::bytea'} as body
-      from chosen c
-      ${order.readsBody ? 'join events e on e.received_at = c.received_at and e.id = c.id and e.webhook_id = c.webhook_id' : ''}
-      ${order.readsBody ? 'where c.bytes_before < $3' : 'where $3::bigint > 0'}
+        c.bytes, case when $4::boolean then e.body end as body
+      from chosen c join events e on e.received_at = c.received_at and e.id = c.id and e.webhook_id = c.webhook_id
+      where not $4 or c.bytes_before < $3
       order by c.received_at desc, c.id desc`,
-    values: [order.webhookId, order.max, order.bytesMax],
+    values: [order.webhookId, order.max, order.bytesMax, order.readsBody],
     timeoutMs: TIMEOUT_MS,
-    place: { each: newest(order.max, ({ id }) => id) },
+    place: { each: newest(order.max) },
   });
   return rows.map((row) => ({ ...row, webhook: webhook.name }));
 }
@@ -78,7 +77,7 @@ export function readFilters(
       where s.filter is not null and ($1::uuid[] is null or s.agent_id = any ($1))
       order by ${suspendedUntil('s')} is null, a.name, w.name, s.webhook_id
       limit $2`,
-    values: [agentIds && `{${agentIds.join(',')}}`, rowsMax],
+    values: [agentIds && arrayOf(agentIds), rowsMax],
   });
 }
 

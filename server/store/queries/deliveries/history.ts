@@ -10,16 +10,22 @@ import { uuidv7Time } from '../../ids.ts';
 /** Entries kept of a delivery. DELIVERY_MAX_ATTEMPTS is 10 by default; replays start again. Older entries are dropped. */
 export const HISTORY_MAX = 50;
 
-/** Members of an entry as stored, all optional but the outcome and the time. `lease` is the number in the receipt. */
-interface Entry {
-  outcome: NonNullable<Attempt['outcome']>;
-  at: string;
-  lease?: number;
-  leased_at?: string;
-  leased_until?: string;
-  address?: string;
-  reason?: string;
-  delay?: number;
+type Time = Date | string | null;
+
+/** How an attempt ended. `lease` is the number in the receipt. */
+interface Ended {
+  outcome: Attempt['outcome'];
+  at: Time;
+  lease?: number | null;
+  leased_at?: Time;
+  leased_until?: Time;
+  address?: string | null;
+  reason?: string | null;
+  delay?: number | null;
+}
+
+/** An entry as stored. */
+interface Entry extends Ended {
   /** For an action of a user: the state of the delivery before it. */
   state?: string;
   finished_at?: string;
@@ -119,19 +125,6 @@ function attemptsOf(row: HistoryRow, nowMs: number): Attempt[] {
 function attemptsUpTo(entry: Entry): Attempt[] {
   const wasFiltered = entry.outcome === 'replayed' && entry.state === 'filtered';
   return [...(wasFiltered ? [attempt({ outcome: 'filtered', at: entry.finished_at! })] : []), attempt(entry)];
-}
-
-type Time = Date | string | null;
-
-interface Ended {
-  outcome: Attempt['outcome'];
-  at: Time;
-  leased_at?: Time;
-  leased_until?: Time;
-  lease?: number | null;
-  address?: string | null;
-  reason?: string | null;
-  delay?: number | null;
 }
 
 function attempt({ outcome, lease = null, address = null, reason = null, delay = null, ...times }: Ended): Attempt {

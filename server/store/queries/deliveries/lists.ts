@@ -159,7 +159,7 @@ function readPage(
     // The primary key has the webhook. The planner would choose to read and sort the rows of a span.
     ...(webhookId && !agentId && !eventId && { plan: 'keyed' }),
     // The deliveries of an event are in its cell.
-    place: eventId ? { id: eventId } : { each: newest(limit, ({ id }) => id) },
+    place: eventId ? { id: eventId } : { each: newest(limit) },
   });
 }
 

@@ -4,7 +4,7 @@ import { eventSchema } from '../../../model/events.ts';
 import { newest, type Place, summedBy } from '../../connect/place.ts';
 import type { Database, Queries, Statement } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { Placeholders, selectList } from '../../sql.ts';
+import { arrayOf, Placeholders, selectList } from '../../sql.ts';
 import { type EventFilter, type EventSpan, matching, spanConditions, where } from './conditions.ts';
 
 /** An event without its body; headers in their stored form. */
@@ -51,7 +51,7 @@ export function listEvents(
       limit ${given.of(limit, 'bigint')}`,
     values: given.values,
     ...(plan && { plan }),
-    place: { each: newest(limit, ({ id }) => id) },
+    place: { each: newest(limit) },
   });
 }
 
@@ -114,7 +114,7 @@ export async function sliceEnd(
          order by received_at, id
          limit 1`;
   // The nearest end of several cells bounds what is read of each.
-  const place = { each: newest<{ id: string }>(1, ({ id }) => id) };
+  const place = { each: newest<{ id: string }>(1) };
   const [row] = await database.query<{ id: string }>({ text, values: given.values, ...(plan && { plan }), place });
   return row?.id;
 }
@@ -152,11 +152,7 @@ export async function readNewest(
 ): Promise<{ watched: string | null; event: NewEvent }[]> {
   const together = watched.length > ONE_BY_ONE_MAX ? watched.filter((id) => id !== null) : [];
   const oneByOne = together.length > 0 ? watched.filter((id) => id === null) : watched;
-  const values = (ids: readonly (string | null)[]) => [
-    `{${ids.map((id) => id ?? 'null').join(',')}}`,
-    new Date(fromMs).toISOString(),
-    limit,
-  ];
+  const values = (ids: readonly (string | null)[]) => [arrayOf(ids), new Date(fromMs).toISOString(), limit];
   const place: Place<NewestRow> = { each: (byCell) => newestOfEach(byCell.flat(), limit), lenient: true };
   const [rows, more] = await Promise.all([
     oneByOne.length === 0

@@ -1,7 +1,7 @@
 /** What lists of events show besides the events: how their deliveries stand, how many match, and events by the beginning of an id. */
 import type { z } from 'zod';
 import { eventDeliveriesSchema, type eventTypeSchema } from '../../../model/events.ts';
-import { concatenated, lesser, newest, summedBy, sumOf } from '../../connect/place.ts';
+import { concatenated, lesser, type Merge, newest, summedBy, sumOf } from '../../connect/place.ts';
 import type { Database, Queries } from '../../connect/pool.ts';
 import { isTimedId, uuidv7Time } from '../../ids.ts';
 import { arrayOf, isoText } from '../../sql.ts';
@@ -50,7 +50,7 @@ export async function eventsByIdStart(database: Database, digits: string, limit:
       order by e.received_at desc, e.id desc
       limit $5`,
     values: [uuidv7Time(first), uuidv7Time(last), first, last, limit],
-    place: { each: newest(limit, ({ id }) => id) },
+    place: { each: newest(limit) },
   });
 }
 
@@ -107,12 +107,18 @@ const byType = summedBy<TypeRow>(
   (one, other) => ({
     ...sumOf(one, other),
     newest_id: one.newest_id > other.newest_id ? one.newest_id : other.newest_id,
+    // Each cell has its own limit.
+    counted: Math.max(one.counted, other.counted),
     since: lesser(one.since, other.since)!,
   }),
 );
+const mostFrequent: Merge<TypeRow> = (byCell) =>
+  byType(byCell)
+    .sort((a, b) => b.events - a.events)
+    .slice(0, TYPES_MAX);
 
 /**
- * Counts the newest events of a webhook by type, the most frequent first, at most TYPED_EVENTS_MAX events and TYPES_MAX types.
+ * Counts the newest events of a webhook by type, the most frequent first, at most TYPED_EVENTS_MAX events of a cell and TYPES_MAX types.
  * @param from ISO; only events received at this time or later
  */
 export async function countEventTypes({ query }: Queries, webhookId: string, from: string): Promise<EventTypes> {
@@ -128,7 +134,7 @@ export async function countEventTypes({ query }: Queries, webhookId: string, fro
       order by events desc, event_type limit $4`,
     values: [webhookId, from, TYPED_EVENTS_MAX, TYPES_MAX],
     timeoutMs: TIMEOUT_MS,
-    place: { each: byType },
+    place: { each: mostFrequent },
   });
   const items = rows.map(({ event_type, events, newest_id }) => ({ event_type, events, newest_id }));
   const counted = Math.max(0, ...rows.map((row) => row.counted));

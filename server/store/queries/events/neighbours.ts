@@ -77,7 +77,7 @@ export async function findPreviousOfType(
       where e.webhook_id = $3 and e.event_type is not distinct from $4
       limit 1`,
     values: [uuidv7Time(id), id, webhook_id, event_type],
-    place: { each: newest(1, (event) => event.id), lenient: true },
+    place: { each: newest(1), lenient: true },
   });
   return row;
 }

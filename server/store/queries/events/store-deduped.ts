@@ -3,6 +3,7 @@ import { addressFromBytes } from '../../../model/address.ts';
 import type { Database, Queries } from '../../connect/pool.ts';
 import type { EventRow } from '../../copy/rows.ts';
 import { uuidText } from '../../ids.ts';
+import { arrayOf } from '../../sql.ts';
 
 /** An event that is stored unless its webhook already has its deduplication key. */
 export interface KeyedRow extends EventRow {
@@ -59,20 +60,20 @@ export async function storeDeduped(
       from given left join claimed on claimed.webhook_id = given.webhook_id and claimed.key = decode(given.key, 'base64')
       order by given.place`,
     values: [
-      array(rows, ({ id }) => uuidText(id)),
-      array(rows, ({ webhookId }) => uuidText(webhookId)),
-      array(rows, ({ receivedAtMs }) => new Date(receivedAtMs).toISOString()),
-      array(rows, ({ sourceIp }) => addressFromBytes(sourceIp.subarray(INET_HEAD_BYTES))),
-      array(rows, ({ headers }) => base64(headers)),
-      array(rows, ({ contentType }) => (contentType === null ? null : base64(Buffer.from(contentType)))),
-      array(rows, ({ body }) => base64(body)),
-      array(rows, ({ body }) => String(body.length)),
-      array(rows, ({ key }) => base64(key)),
+      arrayOf(rows.map(({ id }) => uuidText(id))),
+      arrayOf(rows.map(({ webhookId }) => uuidText(webhookId))),
+      arrayOf(rows.map(({ receivedAtMs }) => new Date(receivedAtMs).toISOString())),
+      arrayOf(rows.map(({ sourceIp }) => addressFromBytes(sourceIp.subarray(INET_HEAD_BYTES)))),
+      arrayOf(rows.map(({ headers }) => base64(headers))),
+      arrayOf(rows.map(({ contentType }) => (contentType === null ? null : base64(Buffer.from(contentType))))),
+      arrayOf(rows.map(({ body }) => base64(body))),
+      arrayOf(rows.map(({ body }) => String(body.length))),
+      arrayOf(rows.map(({ key }) => base64(key))),
       retentionDays,
-      array(rows, ({ eventType }) => (eventType === null ? null : base64(Buffer.from(eventType)))),
+      arrayOf(rows.map(({ eventType }) => (eventType === null ? null : base64(Buffer.from(eventType))))),
       cell,
       // Quoted for the spaces.
-      array(rows, ({ orderKeys }) => orderKeys && `"${orderKeys.join(' ')}"`),
+      arrayOf(rows.map(({ orderKeys }) => orderKeys && `"${orderKeys.join(' ')}"`)),
     ],
     place: { cell },
   });
@@ -92,17 +93,9 @@ export async function findDeduped(database: Database, rows: readonly KeyedRow[])
       left join dedupe_keys known
         on known.webhook_id = given.webhook_id and known.key = decode(given.key, 'base64') and known.expires_at > now()
       order by given.place`,
-    values: [array(rows, ({ webhookId }) => uuidText(webhookId)), array(rows, ({ key }) => base64(key))],
+    values: [arrayOf(rows.map(({ webhookId }) => uuidText(webhookId))), arrayOf(rows.map(({ key }) => base64(key)))],
   });
   return found.map(({ eventId }) => eventId);
-}
-
-/** An array literal; the values never need escaping. */
-function array<Row>(rows: readonly Row[], text: (row: Row) => string | null): string {
-  return `{${rows
-    .map((row) => text(row) ?? 'null')
-    .map((item) => item || '""')
-    .join(',')}}`;
 }
 
 /** Encodes the bytes as base64 without copying them first. */

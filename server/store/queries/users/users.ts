@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { lesserRole, type Role, roles, userSchema } from '../../../model/users.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
-import { selectList } from '../../sql.ts';
+import { arrayOf, selectList } from '../../sql.ts';
 
 /** An active user, with the fields that a request needs. */
 export interface ActiveUser {
@@ -192,7 +192,7 @@ export async function readCurrentRoles(
   people: readonly Recognized[],
   idleSeconds: number,
 ): Promise<(person: Recognized) => Role | undefined> {
-  const idsOf = (kind: Row['kind']) => [...new Set(people.filter(({ via }) => via.kind === kind).map(keyOf))];
+  const idsOf = (kind: Row['kind']) => arrayOf(new Set(people.filter(({ via }) => via.kind === kind).map(keyOf)));
   // Same conditions as findSessionUsers and findTokenUsers.
   const rows = await database.query<Row>({
     name: 'current-roles',
@@ -210,7 +210,7 @@ export async function readCurrentRoles(
       select 'jwt', u.id, u.role, null
       from users u
       where u.id = any ($3::uuid[]) and u.disabled_at is null`,
-    values: [`{${idsOf('session')}}`, `{${idsOf('token')}}`, `{${idsOf('jwt')}}`, idleSeconds],
+    values: [idsOf('session'), idsOf('token'), idsOf('jwt'), idleSeconds],
   });
   const roles = new Map(
     rows.map(({ kind, id, role, token_role }) => [
