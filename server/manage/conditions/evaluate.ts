@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Settings } from '../../base/settings/read.ts';
 import { conditionOf, type ReportedKind, reportOf } from '../../model/conditions.ts';
-import { advisoryLocks } from '../../store/advisory-locks.ts';
+import { advisoryLocks, tryLock } from '../../store/advisory-locks.ts';
 import { PartialReads } from '../../store/cells/cells-database.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
@@ -56,10 +56,7 @@ export function evaluate(
   return reads.transaction(async (query) => {
     // A machine that freezes loses its session, and so the lock.
     await query({ text: `set local idle_in_transaction_session_timeout = '${EVALUATION_SECONDS_MAX}s'` });
-    const [row] = await query<{ locked: boolean }>({
-      text: `select pg_try_advisory_xact_lock(${advisoryLocks.alerts}) as locked`,
-    });
-    if (!row!.locked) return null;
+    if (!(await tryLock(query, advisoryLocks.alerts))) return null;
     if (carried !== null) await adoptAlert(query, carried);
     const { spool } = machine;
     const { held, cut } = await readReported(query, settings, machine, nowMs);

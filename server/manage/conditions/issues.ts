@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { type ConditionKind, conditionOf, inWords } from '../../model/conditions.ts';
 import { ISSUE_HOURS, isCounted } from '../../model/issues.ts';
-import { advisoryLocks } from '../../store/advisory-locks.ts';
+import { advisoryLocks, tryLock } from '../../store/advisory-locks.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
 import { readDeletedWebhooks } from '../../store/queries/alerts/condition-signs.ts';
@@ -49,10 +49,7 @@ export async function recordHeld(
   if ((await changed(database.query)).length === 0) return;
   await database.transaction(async (query) => {
     await query({ text: `set local idle_in_transaction_session_timeout = '10s'` });
-    const [row] = await query<{ locked: boolean }>({
-      text: `select pg_try_advisory_xact_lock(${advisoryLocks.issues}) as locked`,
-    });
-    if (!row!.locked) return;
+    if (!(await tryLock(query, advisoryLocks.issues))) return;
     const changes = await changed(query);
     const begun = changes.filter(({ isNew }) => isNew);
     if (begun.length > 0) await addCauses(query, begun, nowMs);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { ATTEMPTS_MAX } from '../../../server/manage/conditions/post.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
-import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
+import { claimRequest, endRequest, listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, alertsOf, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
@@ -227,4 +227,24 @@ test('an error of a statement is logged once, until requests are sent again', as
   await rename('alert_requests', 'elsewhere');
   await send();
   expect(lines).toEqual([failure, failure]);
+});
+
+test('an attempt that ends after a later one has begun changes nothing', async () => {
+  const weir = installation('http://127.0.0.1:9');
+  const webhook = await silentWebhook();
+  await weir.look();
+  const frozen = (await claimRequest(fresh.database, 60))!;
+  await webhook.receive();
+  await weir.look();
+  await makeDue();
+  const later = (await claimRequest(fresh.database, 60))!;
+  expect([later.id, later.attempts]).toEqual([frozen.id, 2]);
+  const result = { status: 500, error: 'refused', retrySeconds: 0 };
+  await endRequest(fresh.database, frozen, { ...result, state: 'failed' });
+  expect(await requests()).toMatchObject([{ state: 'pending' }, { state: 'pending' }]);
+  await endRequest(fresh.database, later, { ...result, state: 'failed' });
+  expect(await requests()).toMatchObject([
+    { state: 'failed', last_error: 'refused' },
+    { state: 'failed', last_error: 'the request before it was given up' },
+  ]);
 });

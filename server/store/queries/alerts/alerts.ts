@@ -70,7 +70,7 @@ export async function updateAlerts(query: Query, alerts: readonly AlertProgress[
       returning ${alertColumns}`,
     values: [
       ...columnsOf(alerts, 'id', 'value', 'checkedAt', 'calmSince', 'endedAt'),
-      arrayOf(alerts.map(({ agentId, endedAt }) => (endedAt === null ? undefined : left.get(agentId)) ?? 'null')),
+      arrayOf(alerts.map(({ agentId, endedAt }) => (endedAt === null ? null : (left.get(agentId) ?? null)))),
     ],
   });
   return rows.filter(({ ended_at }) => ended_at !== null);
@@ -206,7 +206,7 @@ interface AttemptResult {
   retrySeconds: number;
 }
 
-/** Records the result of an attempt, unless a later one has begun. */
+/** Records the result of an attempt, unless a later one has begun. The end of an alert is not sent without its beginning. */
 export async function endRequest(
   { query }: Queries,
   { id, attempts }: ClaimedRequest,
@@ -214,19 +214,16 @@ export async function endRequest(
 ): Promise<void> {
   await query({
     text: `
-      update alert_requests
-      set state = $3, last_status = $4, last_error = $5, next_attempt_at = now() + make_interval(secs => $6)
-      where id = $1 and attempts = $2 and state = 'pending'`,
+      with result as (
+        update alert_requests
+        set state = $3, last_status = $4, last_error = $5, next_attempt_at = now() + make_interval(secs => $6)
+        where id = $1 and attempts = $2 and state = 'pending'
+        returning alert_id
+      )
+      update alert_requests r set state = 'failed', last_error = 'the request before it was given up'
+      from result where r.alert_id = result.alert_id and r.id <> $1 and r.state = 'pending' and $3 = 'failed'`,
     values: [id, attempts, state, status, error, retrySeconds],
   });
-  // The end of an alert is not sent without its beginning.
-  if (state === 'failed')
-    await query({
-      text: `
-        update alert_requests set state = 'failed', last_error = 'the request before it was given up'
-        where alert_id = (select alert_id from alert_requests where id = $1) and state = 'pending'`,
-      values: [id],
-    });
 }
 
 /** Reads the request with the latest attempt; undefined: there was none. */
