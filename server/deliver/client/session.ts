@@ -169,7 +169,8 @@ export class AgentSession {
 
 function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
   return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    promise.then(resolve, reject);
+    const end = () => resolve();
+    signal.addEventListener('abort', end);
+    promise.finally(() => signal.removeEventListener('abort', end)).then(resolve, reject);
   });
 }

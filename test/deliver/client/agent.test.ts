@@ -1,4 +1,5 @@
 /** The agent library against a simulated Weir, which fails on demand. test/cli/consume/consume.test.ts covers the loop below it. */
+import { getEventListeners } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -460,12 +461,15 @@ test('a sign-in whose first caller stops waiting is begun again for the others',
   weir.fault = () => ({ status: 503, headers: { 'Retry-After': '60' } });
   const first = new AbortController();
   const stopped = session.token(first.signal);
-  const other = session.token(new AbortController().signal);
+  const { signal } = new AbortController();
+  const other = session.token(signal);
   await until(() => notices.length === 1);
   weir.fault = () => undefined;
   first.abort();
   expect(await stopped).toBeNull();
   expect(await other).toMatch(/^ws_/);
+  // A run of years renews its session thousands of times.
+  await until(() => getEventListeners(signal, 'abort').length === 0);
   client.close();
 });
 
