@@ -57,7 +57,7 @@ export async function startCellApp(count: number, overrides: Overrides = {}): Pr
   });
   await primary.load();
   primary.watch();
-  const stopWork = runCells(primary, (() => {}) as unknown as Log);
+  const stopWork = runCells(primary, (() => {}) as unknown as Log, () => app.settings.RETENTION_DAYS);
   return {
     ...app,
     cells,

@@ -26,7 +26,7 @@ export function createListener(
     lost: reviver(revive, log),
     up: () => {
       log('listener_up');
-      void cells.changed().catch(() => {});
+      void cells.load().catch(() => {});
       spool.webhooksChanged();
       children.broadcast({ kind: 'changes_lost' });
     },
@@ -64,14 +64,14 @@ export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => per
 
 /** Applies a change in the primary, then in the processes, also when the primary could not read the cells: then it rejects. */
 export function relayChange(
-  cells: Pick<Cells, 'changed'>,
+  cells: Pick<Cells, 'load'>,
   spool: Pick<PrimarySpool, 'webhooksChanged'>,
   children: Pick<Children, 'applyEverywhere'>,
 ): (payload: string) => Promise<void> {
   return async (payload) => {
     if (!payload.startsWith('call:')) spool.webhooksChanged();
     try {
-      if (payload.startsWith('cell:')) await cells.changed();
+      if (payload.startsWith('cell:')) await cells.load();
     } finally {
       await children.applyEverywhere(payload);
     }

@@ -140,7 +140,7 @@ export function spoolDrain({ folder, cells, retentionDays, log }: SpoolDrainPart
       try {
         const files = await waitingFiles(realDisk, folder);
         // A cell that was added since is not taken for one that was removed.
-        if (files.some(({ cell }) => !cells.known || cells.find(cell) === undefined)) await cells.changed();
+        if (files.some(({ cell }) => !cells.known || cells.find(cell) === undefined)) await cells.load();
         for (const cell of new Set(files.map((file) => cellOfFile(cells, file))))
           if (!loops.has(cell.number)) begin(cell);
       } catch {

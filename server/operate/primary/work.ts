@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../../base/telemetry/log.ts';
 import { every } from '../../base/time/every.ts';
 import { runJobs } from '../../deliver/replay/run.ts';
+import type { Cell } from '../../store/cells/cell.ts';
 import { type CellMigrations, type Cells, migrateCells } from '../../store/cells/cells.ts';
 import { copyToAll, noteDifferentAgents } from '../../store/cells/copy.ts';
 import { finishMoves } from '../../store/cells/move.ts';
@@ -46,7 +47,7 @@ export function startWork(
   if (state.settings.database.kind === 'embedded') undo.push(keepWalPool(database, state.settings.DATA_DIR, log));
   const jobsDatabase = openDatabase(conninfo, { connectionsMax: JOB_CONNECTIONS, applicationName: 'weir-jobs' });
   undo.push(() => jobsDatabase.close());
-  undo.push(runCells(cells, log));
+  undo.push(runCells(cells, log, () => state.settings.RETENTION_DAYS));
   undo.push(
     runJobs({
       database: cells.over(jobsDatabase),
@@ -91,21 +92,21 @@ export function loggedMigrations(log: Log, waitsForLocks: boolean, stopping: Abo
 /**
  * Migrates the cells, copies configuration that a change could not bring to them, and raises their marks, until the returned function is
  * called.
+ * @param retentionDays RETENTION_DAYS
  */
-export function runCells(cells: Cells, log: Log): () => Promise<void> {
+export function runCells(cells: Cells, log: Log, retentionDays: () => number): () => Promise<void> {
   const [home] = cells.all();
   const stopping = new AbortController();
   const migrations = loggedMigrations(log, true, stopping.signal);
   const mark = async () => {
-    for (const cell of cells.all().slice(1)) {
-      if (cell.away !== null) continue;
+    const reached = cells.all().filter(({ number, away }) => number !== 0 && away === null);
+    const raise = async (cell: Cell) => {
       // Alerts need it: this process stores no events, so it does not notice refusals.
       await cell.probe();
-      await raiseMark(cell.database)
-        .then((raised) => noteMark(home!.database, cell.number, raised))
-        // A missed mark does no harm: the next one replaces it.
-        .catch(() => {});
-    }
+      await noteMark(home!.database, cell.number, await raiseMark(cell.database));
+    };
+    // A missed mark does no harm: the next one replaces it.
+    await Promise.all(reached.map((cell) => raise(cell).catch(() => {})));
   };
   // During an upgrade, a primary of the earlier release copies agents without columns that it does not know. The new release compares them
   // once with those at home.
@@ -115,7 +116,7 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
     try {
       const work = await readCellWork(home!.database);
       if (work.cells.length > 0) await copyToAll(cells, work.cells);
-      if (work.moves) await finishMoves(cells);
+      if (work.moves) await finishMoves(cells, retentionDays());
       for (const cell of cells.all().slice(1))
         if (cell.away === null && !compared.has(cell.number))
           await noteDifferentAgents(cell, home!.database)

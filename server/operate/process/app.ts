@@ -129,7 +129,8 @@ export async function startApp(
   metrics.gauge('weir_processes', () => 1);
   metrics.gauge('weir_log_lines_dropped_total', () => log.dropped());
 
-  const preload = () => [cells, ...Object.values(caches)].map((cache) => cache.preload().catch(() => {}));
+  const preload = () =>
+    [cells.load(), ...Object.values(caches).map((cache) => cache.preload())].map((read) => read.catch(() => {}));
   cells.onRead(ingest.cellsChanged);
   await ingest.checkSpool();
   if (base.usesDatabase()) {
@@ -159,14 +160,14 @@ export async function startApp(
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
       // Without an answer, they are read again each second.
-      void cells.changed().catch(() => {});
+      void cells.load().catch(() => {});
       void live.streams.recheck();
     },
     change: async (payload: string) => {
       const [kind, id] = payload.split(':');
       if (id === undefined) return;
       if (kind === 'user') await live.streams.personChanged(id);
-      else if (kind === 'cell') await cells.changed();
+      else if (kind === 'cell') await cells.load();
       else if (kind === 'call') people.calls.cancel(id);
       else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
     },

@@ -1,24 +1,23 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
 import { probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../connect/conninfo.ts';
-import type { Database, Query } from '../connect/pool.ts';
-import { DatabaseUnavailable, isOutage, oneLine, sqlStateKind } from '../connect/unavailable.ts';
+import type { Database } from '../connect/pool.ts';
+import { isOutage, oneLine, POOL_TIMEOUT } from '../connect/unavailable.ts';
 import {
   appliedVersions,
   type MigrateOptions,
   type Migration,
   migrate,
-  migrationFiles,
+  pendingOf,
   versionProblem,
 } from '../migrate.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells/cells.ts';
-import { onNode, prepareNode } from '../queries/cells/citus.ts';
+import { prepareNode } from '../queries/cells/citus.ts';
 import type { CellAddress } from './address.ts';
 import { CellTrouble } from './cell-trouble.ts';
-import type { CellDatabase } from './cells-database.ts';
+import { guardedDatabase } from './guarded-database.ts';
 
 const CHECK_TIMEOUT_MS = 2_000;
-const UNDEFINED_TABLE = '42P01';
 
 export interface CellParts {
   /** Keys that seal connection strings, current first. */
@@ -31,7 +30,8 @@ export interface CellParts {
 }
 
 /** Home, another Postgres server, or a schema of home's Citus cluster. */
-export class Cell extends CellTrouble implements CellDatabase {
+export class Cell extends CellTrouble {
+  /** 0: home. */
   readonly number: number;
   readonly address: CellAddress;
   /** Refuses at once while the cell is away. */
@@ -57,24 +57,14 @@ export class Cell extends CellTrouble implements CellDatabase {
     { open, onTrouble = () => {}, files }: Omit<CellParts, 'keys'>,
   ) {
     super((reason) => onTrouble(this, reason));
-    const { kind, conninfo, tables, node } = address;
+    const { kind, conninfo, tables } = address;
     const pool = open(conninfo || 'host=/nonexistent');
-    const queryOn = (query: Query): Query =>
-      node === null ? query : (statement) => query({ ...statement, text: onNode(statement.text, node) });
     this.number = number;
     this.address = address;
     this.#pool = pool;
     this.#self = self;
     this.#files = files;
-    this.database =
-      number === 0
-        ? pool
-        : {
-            query: (statement) => this.#guarded(() => queryOn(pool.query)(statement)),
-            transaction: (work, options) =>
-              this.#guarded(() => pool.transaction((query) => work(queryOn(query)), options)),
-            close: () => pool.close(),
-          };
+    this.database = number === 0 ? pool : guardedDatabase(this, pool);
     this.tables = kind === 'citus' ? open(tables) : this.database;
   }
 
@@ -137,6 +127,8 @@ export class Cell extends CellTrouble implements CellDatabase {
       this.setAway(this.#whyNotThisCell(found) ?? (await this.#whyNotItsSchema()));
       if (this.away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
+      // Slow statements have all connections, which says nothing about the cell.
+      if ((error as Error).message === POOL_TIMEOUT) return;
       this.#prepared = false;
       this.#isCurrent = null;
       this.setAway(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
@@ -204,33 +196,10 @@ export class Cell extends CellTrouble implements CellDatabase {
 
   async #whyNotItsSchema(): Promise<string | null> {
     if (this.address.kind === 'citus' || this.#isCurrent === true) return null;
-    const files = this.#files ?? migrationFiles();
     const applied = await appliedVersions(this.#pool);
-    this.#isCurrent = files.every(({ version }) => applied.has(version));
+    this.#isCurrent = pendingOf(applied, this.#files).length === 0;
     if (this.#isCurrent) return null;
-    const problem = versionProblem(applied, 'database', files);
+    const problem = versionProblem(applied, 'database', this.#files);
     return problem?.message ?? 'its schema is of an earlier release, and is about to be migrated';
-  }
-
-  async #guarded<T>(run: () => Promise<T>): Promise<T> {
-    if (this.away !== null) throw this.#unavailable(this.away);
-    try {
-      return await run();
-    } catch (error) {
-      const { code, message } = error as Error & { code?: string };
-      // Citus has moved the schema, see prepareNode: the views refuse writes, and are dropped with the tables.
-      const isMoved =
-        this.address.kind === 'citus' && (sqlStateKind(code ?? '') === 'session_read_only' || code === UNDEFINED_TABLE);
-      if (!isMoved && !(error instanceof DatabaseUnavailable)) throw error;
-      // An error of the connection, not the answer of a server.
-      if (code === undefined || isMoved) this.connectionLost(message);
-      throw this.#unavailable(oneLine(withoutSecrets(message, this.conninfo)), code);
-    }
-  }
-
-  #unavailable(reason: string, code?: string): DatabaseUnavailable {
-    const { number, name } = this;
-    const error = new Error(`cell ${number} (${name}): ${reason}`);
-    return new DatabaseUnavailable(code === undefined ? error : Object.assign(error, { code }), { number, name });
   }
 }

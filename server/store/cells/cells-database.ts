@@ -3,21 +3,13 @@ import type { CellAway } from '../../model/cells.ts';
 import { concatenated, type Place } from '../connect/place.ts';
 import type { Database, Query, Statement, TransactionOptions } from '../connect/pool.ts';
 import { DatabaseUnavailable } from '../connect/unavailable.ts';
+import type { Cell } from './cell.ts';
 
 /** A place for the events of some webhooks. */
-export interface CellDatabase {
-  /** 0: home. */
-  readonly number: number;
-  readonly name: string;
-  readonly database: Database;
-  /** Why it cannot be used now; null: it can. */
-  readonly away: string | null;
-  /** Since when it cannot be used, Unix milliseconds. */
-  readonly awaySinceMs: number;
-}
+export type CellDatabase = Pick<Cell, 'number' | 'name' | 'database' | 'away' | 'awaySinceMs'>;
 
 export interface CellList {
-  /** Reads the cells unless they are known. */
+  /** Reads the cells. */
   load(): Promise<void>;
   /** False before the cells were read for the first time. */
   readonly known: boolean;

@@ -1,6 +1,6 @@
 /** The cells of the installation as a process knows them: their databases, and which of them can be used. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { every } from '../../base/time/every.ts';
+import { coalesced, every } from '../../base/time/every.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../connect/pool.ts';
 import { DatabaseUnavailable } from '../connect/unavailable.ts';
@@ -29,8 +29,11 @@ export class Cells implements CellList {
   #known = false;
   /** The last read failed: a change may be missing. The cells known before are used until a read succeeds. */
   #isStale = false;
-  #loading: Promise<void> | null = null;
+  #loading: Promise<void> = Promise.resolve();
+  readonly #read = coalesced(() => this.#load());
   #stop: (() => Promise<void>) | null = null;
+  /** Cells that are being checked. */
+  readonly #checks = new Map<Cell, Promise<void>>();
   #onRead: () => void = () => {};
 
   constructor(parts: CellsParts) {
@@ -77,21 +80,16 @@ export class Cells implements CellList {
     return cell !== undefined && uuidv7Milliseconds(id) >= cell.sinceMs - CLOCKS_APART_MS ? cell : home!;
   }
 
-  preload(): Promise<void> {
-    return this.load();
-  }
-
-  /** Reads the cells. Rejects when home does not answer; `watch` then reads again each second. */
+  /**
+   * Reads the cells; resolves when what was changed before the call is known here. Rejects when home does not answer; `watch` then reads
+   * again each second.
+   */
   load(): Promise<void> {
-    this.#loading ??= this.#load()
-      .catch((error) => {
-        this.#isStale = true;
-        throw error;
-      })
-      .finally(() => {
-        this.#loading = null;
-      });
-    return this.#loading;
+    const loading = this.#read();
+    this.#loading = loading.catch(() => {
+      this.#isStale = true;
+    });
+    return loading;
   }
 
   /** Calls `work` after each read of the cells, which may have been added, changed or removed. */
@@ -99,27 +97,25 @@ export class Cells implements CellList {
     this.#onRead = work;
   }
 
-  /** Reads the cells again after a change; resolves when that is known here. */
-  async changed(): Promise<void> {
-    await this.#loading?.catch(() => {});
-    await this.load();
-  }
-
   /** Checks each second whether every cell can be used, and reads the cells again if the last read failed, until `close`. */
   watch(): void {
     this.#stop = every(CHECK_EVERY_MS, async () => {
-      // Not awaited: while home does not answer, the checks of the other cells continue.
-      if (this.#isStale) void this.load().catch(() => {});
-      await Promise.all(this.#all.map((cell) => cell.check()));
       // Citus may have moved it to another node.
-      if (this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null))
-        await this.load().catch(() => {});
+      const isMoved = this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null);
+      // Nothing is awaited: while home or a cell does not answer, the checks of the others continue.
+      if (this.#isStale || isMoved) void this.load().catch(() => {});
+      for (const cell of this.#all)
+        if (!this.#checks.has(cell))
+          this.#checks.set(
+            cell,
+            cell.check().finally(() => this.#checks.delete(cell)),
+          );
     });
   }
 
   async close(): Promise<void> {
     await this.#stop?.();
-    await this.#loading?.catch(() => {});
+    await Promise.all([...this.#checks.values(), this.#loading]);
     await Promise.all(this.#all.map((cell) => (cell.number === 0 ? null : cell.close())));
   }
 

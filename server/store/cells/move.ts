@@ -27,11 +27,18 @@ const CHECK_EVERY_MS = 20;
 /** A statement of a serving process takes 10 s at most, see pool.ts. */
 const WAIT_MS = 15_000;
 
-/** Step 1. Copies the keys of a webhook, those of events since a time only. */
-export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs: number | null): Promise<void> {
-  const fromId = sinceMs === null ? null : uuidAt(sinceMs - CLOCKS_APART_MS);
+/** What step 3 copies. */
+interface Since {
+  /** When the copy of the keys began, Unix milliseconds. */
+  ms: number;
+  /** RETENTION_DAYS */
+  retentionDays: number;
+}
+
+/** Step 1. Copies the keys of a webhook. @param since only those that were stored since then; null: all */
+export async function copyKeys(from: Cell, to: Cell, webhookId: string, since: Since | null): Promise<void> {
   for (let after = ''; ; ) {
-    const keys = await readKeys(from.database, webhookId, after, fromId);
+    const keys = await readKeys(from.database, webhookId, after, since);
     if (keys.length > 0) await to.database.transaction((query) => writeKeys(query, webhookId, keys));
     if (keys.length < AT_A_TIME) return;
     after = keys.at(-1)!.key;
@@ -41,15 +48,16 @@ export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs:
 /**
  * Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects when a database does not answer, after the others
  * are finished: it is finished later.
+ * @param retentionDays RETENTION_DAYS
  */
-export async function finishMoves(cells: Cells, webhookId?: string): Promise<void> {
+export async function finishMoves(cells: Cells, retentionDays: number, webhookId?: string): Promise<void> {
   const home = cells.numbered(0).database;
   const moves = (await readMoves(home)).filter(({ id }) => webhookId === undefined || id === webhookId);
-  const ends = await Promise.allSettled(moves.map((move) => finishMove(cells, home, move)));
+  const ends = await Promise.allSettled(moves.map((move) => finishMove(cells, home, move, retentionDays)));
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
-async function finishMove(cells: Cells, home: Database, move: Move): Promise<void> {
+async function finishMove(cells: Cells, home: Database, move: Move, retentionDays: number): Promise<void> {
   const { id, from, to, sinceMs } = move;
   const [source, target] = [cells.numbered(from), cells.numbered(to)];
   for (const cell of [source, target]) if (cell.number !== 0) await copyTo(cell, home);
@@ -59,7 +67,7 @@ async function finishMove(cells: Cells, home: Database, move: Move): Promise<voi
       throw new DatabaseUnavailable(new Error(`a transaction in cell ${from} does not end`));
     await delay(CHECK_EVERY_MS);
   }
-  await copyKeys(source, target, id, sinceMs);
+  await copyKeys(source, target, id, { ms: sinceMs, retentionDays });
   await endMove(home, move);
   if (target.number !== 0) await copyTo(target, home);
 }
@@ -72,22 +80,29 @@ const keysSchema = z.array(
 type DedupeKey = z.output<typeof keysSchema>[number];
 
 /**
- * Reads keys of a webhook that are not expired, in the order of the keys.
+ * Reads keys of a webhook that are not expired, in the order of the keys. When a key was stored follows from the id of its event, and from when
+ * it expires: an event of a spool is stored long after it was received.
  * @param after the last key of the previous part, in hex; '': from the first
- * @param fromId only keys of events from this id on, which contains a time; null: all
  */
 async function readKeys(
   { query }: Queries,
   webhookId: string,
   after: string,
-  fromId: string | null,
+  since: Since | null,
 ): Promise<DedupeKey[]> {
+  const fromMs = (since?.ms ?? 0) - CLOCKS_APART_MS;
   const rows = await query<DedupeKey>({
     text: `
       select encode(key, 'hex') as key, event_id, ${isoText('expires_at')} as expires_at from dedupe_keys
-      where webhook_id = $1 and key > decode($2, 'hex') and expires_at > now() and ($3::uuid is null or event_id >= $3)
+      where webhook_id = $1 and key > decode($2, 'hex') and expires_at > now()
+        and ($3::uuid is null or event_id >= $3 or expires_at >= $4::timestamptz + make_interval(
+          days => least($5::int, (select retention_days from webhooks where id = $1))))
       order by key limit ${AT_A_TIME}`,
-    values: [webhookId, after, fromId],
+    values: [
+      webhookId,
+      after,
+      ...(since === null ? [null, null, null] : [uuidAt(fromMs), new Date(fromMs).toISOString(), since.retentionDays]),
+    ],
   });
   return expected(keysSchema, rows);
 }

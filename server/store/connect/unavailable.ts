@@ -69,6 +69,10 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
+/** Messages of limits of this process: on a statement (pg), and on the wait for a connection of a pool (pg-pool). */
+export const STATEMENT_TIMEOUT = 'Query read timeout';
+export const POOL_TIMEOUT = 'timeout exceeded when trying to connect';
+
 /** A message of libpq, which may have several lines, as one. */
 export function oneLine(message: string): string {
   return message.trim().replace(/\s+/g, ' ');
@@ -90,8 +94,8 @@ const passing = [
   // A machine, network or server that hangs or fails in the middle.
   /timeout expired/,
   /Connection timed out/,
-  /timeout exceeded when trying to connect/,
-  /Query read timeout/,
+  new RegExp(POOL_TIMEOUT),
+  new RegExp(STATEMENT_TIMEOUT),
   /Connection reset by peer/,
   /server closed the connection unexpectedly/,
   /Software caused connection abort/,

@@ -35,7 +35,7 @@ test('a server that does not start is tried less and less often, and each reason
 test('a change of cells reaches the processes although the primary cannot read the cells, and is not confirmed', async () => {
   const applied: string[] = [];
   const relay = relayChange(
-    { changed: () => Promise.reject(new Error('cut off')) },
+    { load: () => Promise.reject(new Error('cut off')) },
     { webhooksChanged: () => {} },
     {
       applyEverywhere: async (payload) => {
@@ -52,7 +52,7 @@ test('a cancelled call reaches the processes, and the copy of the webhooks is no
   const applied: string[] = [];
   let copies = 0;
   const relay = relayChange(
-    { changed: async () => {} },
+    { load: async () => {} },
     { webhooksChanged: () => copies++ },
     {
       applyEverywhere: async (payload) => {

@@ -1,6 +1,16 @@
 /** A cell, or home, that does not answer. */
-import { beforeAll, expect, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { Agent } from '../../../server/deliver/client/index.ts';
+import { Cell } from '../../../server/store/cells/cell.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
+import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
+import { createDays, partitionName } from '../../../server/store/retention/partitions.ts';
+import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
+import { seal } from '../../../server/store/secrets/seal.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
@@ -168,4 +178,84 @@ test('the client library continues while the cell of an acknowledgement is away,
   stop.abort();
   expect(await running).toEqual({ claimed: 4, done: 4, failed: 0, gone: 0 });
   consumer.close();
+});
+
+/** The first cell of the primary, which has accepted it. */
+async function firstCell(): Promise<Cell> {
+  await app.primary.load();
+  const cell = app.primary.numbered(1);
+  await until(() => cell.away === null);
+  return cell;
+}
+
+test('an error of another database in a transaction of a cell does not take the cell away', async () => {
+  const cell = await firstCell();
+  const ofHome = new DatabaseUnavailable(new Error('home is lost'));
+  await expect(cell.database.transaction(() => Promise.reject(ofHome))).rejects.toBe(ofHome);
+  expect(cell.away).toBe(null);
+});
+
+test('a statement that reaches its own time limit does not take the cell away, and retention beside a backup ends', async () => {
+  const cell = await firstCell();
+  const oldMs = Date.now() - 100 * DAY_MS;
+  await createDays(cell.database, [oldMs]);
+  const day = partitionName('events', oldMs);
+  await app.cells[0]!.database.transaction(async (query) => {
+    await query({ text: `select from ${day}` });
+    const { busy } = await dropOldPartitions(cell.database, 30, Date.now(), { detachTimeoutMs: 300 });
+    expect([busy, cell.away]).toEqual([day, null]);
+  });
+  const waiting = `select from pg_stat_activity where query like 'alter table%detach%' and state = 'active'`;
+  await until(async () => (await cell.database.query({ text: waiting })).length === 0);
+  expect((await dropOldPartitions(cell.database, 30, Date.now())).partitions).toEqual([day]);
+});
+
+test('a wait for a connection that slow statements have does not take the cell away', async () => {
+  const cell = Cell.open(
+    { id: '', number: 1, name: 'busy', sealed: Buffer.alloc(0), state: 'active', mark: 0, createdAtMs: 0 },
+    { installation: '', number: 0, mark: 0 },
+    { keys: [], open: (conninfo) => openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir' }) },
+    { kind: 'postgres', conninfo: app.cells[0]!.conninfo, tables: '', node: null, fault: null },
+  );
+  onTestFinished(() => cell.close());
+  await cell.database.transaction(async (query) => {
+    await query({ text: 'select 1' });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const waits = [cell.check(), expect(cell.database.query({ text: 'select 1' })).rejects.toThrow('timeout exceeded')];
+    await vi.advanceTimersByTimeAsync(0);
+    await vi.advanceTimersByTimeAsync(10_000);
+    vi.useRealTimers();
+    await Promise.all(waits);
+    expect(cell.away).toBe(null);
+  });
+});
+
+test('a cell that accepts connections and answers nothing does not delay the return of another one', async () => {
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => sockets.push(socket));
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  const id = randomUUID();
+  const [key] = derivedKeys(loadSecretsKeys(app.settings), 'cells');
+  const { port } = silent.address() as AddressInfo;
+  const conninfo = `host=127.0.0.1 port=${port} user=weir dbname=weir sslmode=disable gssencmode=disable connect_timeout=60`;
+  await app.sql(
+    `insert into cells (number, id, name, sealed, state) values (9, $1, 'silent', $2, 'active')`,
+    id,
+    seal(Buffer.from(conninfo), key!, id),
+  );
+  onTestFinished(async () => {
+    await app.sql('delete from cells where id = $1', id);
+    silent.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  await app.primary.load();
+  const cell = app.primary.numbered(2);
+  await until(() => cell.away === null);
+  await app.cells[1]!.cutOff();
+  await until(() => cell.away !== null);
+  const startMs = performance.now();
+  await app.cells[1]!.restore();
+  await until(() => cell.away === null);
+  expect(performance.now() - startMs).toBeLessThan(5_000);
 });

@@ -1,7 +1,10 @@
 /** Webhooks of one installation in three databases, as senders, agents and people see them. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { chooseCell } from '../../../server/manage/api/webhooks/webhook-changes.ts';
+import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { uuidText, uuidv7, uuidv7Cell } from '../../../server/store/ids.ts';
@@ -12,7 +15,8 @@ import { seal } from '../../../server/store/secrets/seal.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
-import { emptyDatabase } from '../../helpers/postgres.ts';
+import { emptyDatabase, type FreshDatabase } from '../../helpers/postgres.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
@@ -103,6 +107,46 @@ test('a cell that is being added is not in use, and is removed when that was int
   await app.json('cell', 'remove', String(number));
   expect((await listed()).map((cell: { number: number }) => cell.number)).toEqual([0, 1, 2]);
 });
+
+test.each(['ends', 'fails'])(
+  'a cell is removed while it is added, and another one gets its number: when the adding %s, that one stays',
+  async (how) => {
+    const [slow, next] = [await emptyDatabase(), await emptyDatabase()];
+    const add = async (database: FreshDatabase, name: string) => {
+      const file = join(temporaryDirectory(), name);
+      writeFileSync(file, database.conninfo, { mode: 0o600 });
+      return app.weir('cell', 'add', '--database-file', file, '--name', name);
+    };
+    const listed = async () => (await app.json('cell', 'list')).items.slice(3);
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    // The migration of the cell waits for this lock.
+    const holding = slow.database.transaction(async (query) => {
+      await query({ text: `select pg_advisory_xact_lock(${advisoryLocks.schema})` });
+      await released;
+    });
+    holding.catch(() => {});
+    const adding = add(slow, 'slow');
+    await until(async () => (await listed())[0]?.state === 'adding');
+    await app.json('cell', 'remove', '3');
+    expect(await add(next, 'next')).toMatchObject({ code: 0 });
+    onTestFinished(async () => {
+      release();
+      await holding.catch(() => {});
+      await app.json('cell', 'drain', '3');
+      await app.json('cell', 'remove', '3');
+      for (const { drop } of [slow, next]) await drop();
+    });
+    if (how === 'fails') await slow.cutOff();
+    else release();
+    const { code, err } = await adding;
+    expect(code).toBe(2);
+    expect(err).toMatch(how === 'fails' ? /connection/ : /The cell was removed while it was added\./);
+    expect(await listed()).toMatchObject([{ number: 3, name: 'next', state: 'active', away: null }]);
+  },
+);
 
 test('the size of a cell is known while one of its tables is locked', async () => {
   const chosen = await chooseCell(app.primary);

@@ -1,9 +1,10 @@
 /** Webhooks that move between cells. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { copyKeys, finishMoves } from '../../../server/store/cells/move.ts';
-import { uuidv7Cell } from '../../../server/store/ids.ts';
+import { uuidAt, uuidv7Cell } from '../../../server/store/ids.ts';
 import { beginMove, endMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import { send } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
@@ -73,6 +74,30 @@ test('a move that was interrupted is finished by the primary, and no key is stor
   expect(uuidv7Cell(await sendKeyed(webhook, 'new'))).toBe(2);
 });
 
+test('a key that was stored since the copy began is copied, also that of an old event of a spool', async () => {
+  const [from, to] = [app.primary.numbered(1), app.primary.numbered(2)];
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  const retentionDays = app.settings.RETENTION_DAYS;
+  const insert = (key: string, storedMs: number) =>
+    from.database.query({
+      text: `insert into dedupe_keys (webhook_id, key, event_id, expires_at) values ($1, $2, $3, $4)`,
+      values: [
+        webhook.id,
+        Buffer.from(key.padEnd(32)),
+        uuidAt(Date.now() - DAY_MS),
+        new Date(storedMs + retentionDays * DAY_MS).toISOString(),
+      ],
+    });
+  await insert('before', Date.now() - DAY_MS);
+  await insert('drained', Date.now());
+  await copyKeys(from, to, webhook.id, { ms: Date.now() - 1_000, retentionDays });
+  const rows = await to.database.query<{ key: Buffer }>({
+    text: 'select key from dedupe_keys where webhook_id = $1',
+    values: [webhook.id],
+  });
+  expect(rows.map(({ key }) => key.toString().trim())).toEqual(['drained']);
+});
+
 test('while a webhook moves, neither cell stores an event with a key', async () => {
   const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
   await app.primary.numbered(2).database.transaction(async (query) => {
@@ -90,7 +115,7 @@ test('while a webhook moves, neither cell stores an event with a key', async () 
     const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret, headers: { 'x-id': 'one' } }));
     expect(response.status).toBe(503);
   });
-  await finishMoves(app.primary).catch(() => {});
+  await finishMoves(app.primary, app.settings.RETENTION_DAYS).catch(() => {});
   expect(uuidv7Cell(await sendKeyed(webhook, 'one'))).toBe(2);
 });
 

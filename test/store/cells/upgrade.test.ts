@@ -50,7 +50,7 @@ test('what a primary of an earlier release copied without a column is copied aga
   await until(pausedIn);
   await app.cells[0]!.sql('update agents set paused_at = null');
   const { cells } = await readCells();
-  const stop = runCells(cells, collect().log);
+  const stop = runCells(cells, collect().log, () => 30);
   await until(pausedIn);
   await stop();
 });
@@ -175,7 +175,7 @@ test('a change that could not be read is read again, and the cells known before 
 
   answers = false;
   expect((await app.weir('cell', 'update', '1', '--name', 'renamed')).err).toBe('');
-  await expect(cells.changed()).rejects.toThrow(DatabaseUnavailable);
+  await expect(cells.load()).rejects.toThrow(DatabaseUnavailable);
   expect([cells.known, cells.find(1), cell.name === 'renamed', reads]).toEqual([true, cell, false, 0]);
 
   answers = true;

@@ -54,7 +54,7 @@ export class CellService {
    */
   async add(name: string, database: string | null): Promise<Result<number>> {
     const { cells } = this.#parts;
-    await cells.changed();
+    await cells.load();
     const home = cells.numbered(0);
     if (database === null) {
       const unfit = await readCitusFault(home.database);
@@ -110,7 +110,7 @@ export class CellService {
     if (made.kind === 'problem') return made;
     try {
       await prepare(self, made.value);
-      await cells.changed();
+      await cells.load();
       const cell = cells.numbered(made.value);
       await cell.prepare();
       await copyTo(cell, home);
@@ -156,7 +156,7 @@ export class CellService {
     }: { name?: string | undefined; database?: string | undefined; accept_restored?: true | undefined },
   ): Promise<Result<number>> {
     const { cells, key } = this.#parts;
-    await cells.changed();
+    await cells.load();
     const cell = cells.find(number);
     if (cell === undefined || number === 0) return problem('cell_unknown');
     const { kind } = cell.address;
@@ -211,7 +211,7 @@ export class CellService {
   /** Forgets a cell that has neither webhooks nor events, or one whose adding or removal was interrupted. */
   async remove(number: number): Promise<Result<number>> {
     const { cells } = this.#parts;
-    await cells.changed();
+    await cells.load();
     const cell = cells.find(number);
     if (cell === undefined || number === 0) return problem('cell_unknown');
     const isEmptied = async () => cell.state === 'draining' && (await isEmpty(cell.database));
@@ -255,7 +255,7 @@ export class CellService {
       () => home.transaction(work),
       ({ kind }) => kind === 'done',
     );
-    await cells.changed();
+    await cells.load();
     return changed;
   }
 

@@ -41,6 +41,7 @@ export function cellOperations(
   settings: Pick<Settings, 'RETENTION_DAYS' | 'FRONTEND_PUBLIC_API_URL'>,
 ) {
   const { cells } = parts;
+  const moveParts = { ...parts, retentionDays: settings.RETENTION_DAYS };
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
   const by = (who: Person, actor: Actor) => new CellService(parts, actor, who.via.kind === 'local');
   const views = async (): Promise<CellView[]> => {
@@ -94,7 +95,7 @@ export function cellOperations(
         const home = cells.numbered(0).database;
         const webhooks = await readWebhooksIn(home, number, DRAINED_MAX + 1);
         for (const webhookId of webhooks.slice(0, DRAINED_MAX)) {
-          const moved = await moveWebhook(parts, actor, webhookId, await chooseCell(cells));
+          const moved = await moveWebhook(moveParts, actor, webhookId, await chooseCell(cells));
           if (moved.kind === 'problem') return moved;
         }
         const cell = (await views()).find((each) => each.number === number)!;
@@ -118,7 +119,7 @@ export function cellOperations(
       answers: { 200: webhookSchema },
       problems: ['cell_unknown', 'cell_unfit', 'webhook_moving'],
       handle: async ({ actor, id, input }) =>
-        replyTo(await moveWebhook(parts, actor, id, input.cell), (webhook) => done(200, describe(webhook))),
+        replyTo(await moveWebhook(moveParts, actor, id, input.cell), (webhook) => done(200, describe(webhook))),
     }),
   };
 }
@@ -161,13 +162,13 @@ function emptyAt(newestAt: string | null, retentionDays: number): string | null 
  * A move that has begun when a database fails is finished by the primary.
  */
 async function moveWebhook(
-  parts: Omit<CellParts, 'key'>,
+  parts: Omit<CellParts, 'key'> & { retentionDays: number },
   actor: Actor,
   webhookId: string,
   number: number,
 ): Promise<Result<WebhookRecord>> {
-  const { cells, database } = parts;
-  await cells.changed();
+  const { cells, database, retentionDays } = parts;
+  await cells.load();
   const to = cells.find(number);
   if (to === undefined) return problem('cell_unknown');
   const now = await readCellOf(database, webhookId);
@@ -185,7 +186,7 @@ async function moveWebhook(
   const begun = await change(async (query) => (await beginMove(query, webhookId, number, sinceMs)) !== undefined);
   if (begun.kind === 'problem') return begun;
   try {
-    await finishMoves(cells, webhookId);
+    await finishMoves(cells, retentionDays, webhookId);
   } catch (error) {
     if (error instanceof DatabaseUnavailable) return problem('webhook_moving');
     throw error;
