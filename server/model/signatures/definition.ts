@@ -106,8 +106,8 @@ function consistent(given: Omit<SchemeDefinition, 'algorithm'>, context: z.Refin
     issue('id', 'content holds {id}: give id as header:NAME.');
   if (given.query && !text.includes('{url}')) issue('query', 'query needs {url} in content.');
   if (given.key && !given.pair) issue('key', 'A key needs pair, the separator after it.');
-  if (given.timestamp?.from.startsWith('field:') && !given.pair)
-    issue('timestamp', 'field:KEY needs pair, the separator between key and value.');
+  if (given.timestamp?.from.startsWith('field:') && !(given.pair && given.items))
+    issue('timestamp', 'field:KEY needs items and pair, the separators of the items, and of key and value.');
 }
 
 /** A definition as an operator gives it. */

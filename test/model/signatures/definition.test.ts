@@ -42,6 +42,8 @@ describe('a definition is refused', () => {
     [{ ...base, content: '{timestamp}{body}', timestamp: { from: 'json:/t' } }],
     [{ ...base, key: 'v1' }],
     [{ ...base, timestamp: { from: 'field:t' } }],
+    [{ ...base, timestamp: { from: 'field:t' }, items: ',' }],
+    [{ ...base, timestamp: { from: 'field:t' }, pair: '=' }],
     [{ ...base, header: 'x sig' }],
     [{ ...base, algorithm: 'twilio' }],
     [{ ...base, more: 1 }],
