@@ -145,6 +145,12 @@ test.each([
   expect(prettyXml(text)).toBe(expected);
 });
 
+test('an end tag of 64 KB of blanks takes no longer than other text', () => {
+  const began = performance.now();
+  expect(prettyXml(`<a></a${' '.repeat(65_000)}x>`)).toMatch(/^<a>\n<\/a {65000}x>$/);
+  expect(performance.now() - began).toBeLessThan(500);
+});
+
 test('indenting changes only white space, in any text', () => {
   const hostile = fc.string({ unit: fc.constantFrom('<', '>', '/', '!', '-', '[', ']', '?', 'a', ' ', '\n') });
   fc.assert(
