@@ -147,6 +147,20 @@ describe('one event', () => {
     expect(tab.complaints).toEqual([]);
   });
 
+  test('has the search and the copies of its tree, also when another view was open before', async () => {
+    const id = await send('{"text":"a \\"b\\"","list":[1,2]}');
+    const tab = await openTab(app, operator);
+    await tab.page.goto(`/events/${id}?view=raw`);
+    await tab.page.getByRole('link', { name: 'Tree' }).click();
+    await tab.page.getByLabel('Search in the body').fill('a');
+    const copied = (name: string) => tab.page.getByRole('button', { name }).getAttribute('data-copy');
+    expect([await copied('Copy path'), await copied('Copy value')]).toEqual(['/text', 'a "b"']);
+    await tab.page.locator('#body-card summary', { hasText: 'list' }).click();
+    expect([await copied('Copy path'), await copied('Copy value')]).toEqual(['/list', '[1,2]']);
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
   test.each([true, false])('is edited and sent again as a new event (JavaScript: %s)', async (javaScriptEnabled) => {
     const id = await send('{"order":7}');
     const tab = await ofTest(openTab(app, operator, { javaScriptEnabled }));

@@ -93,6 +93,36 @@ describe('a page that is open', () => {
     await tab.close();
   });
 
+  test('shows why a part that a link asks for is not there, instead of nothing', async () => {
+    const { url, secret } = await app.addWebhook();
+    const { id } = (await (await fetch(url, signedRequest({ secret }))).json()) as { id: string };
+    const tab = await openTab(app, await addPerson(app, 'viewer'));
+    await tab.page.goto(`/events/${id}`);
+    await app.cutOff();
+    await tab.page.getByRole('link', { name: 'Hex' }).click();
+    await tab.page.getByText('This page tries again by itself.').waitFor();
+    await app.restore();
+    await tab.page.locator('#body-card [aria-current]:text("Hex")').waitFor();
+    await tab.close();
+  });
+
+  test('keeps the progress of a job while the database is unavailable', async () => {
+    const person = await addPerson(app, 'operator');
+    await addAgent(app, [await app.addWebhook()]);
+    const { job_id } = (await person.api('POST', '/api/v1/events/replay', {})).body;
+    const tab = await openTab(app, person);
+    await tab.page.goto(`/events/replays/${job_id}`);
+    await tab.page.getByRole('button', { name: 'Cancel' }).focus();
+    await tab.page.waitForResponse((response) => response.ok());
+    await tab.page.locator('#cancel:focus').waitFor();
+    await app.cutOff();
+    await tab.page.waitForResponse((response) => response.status() === 503);
+    await app.restore();
+    await tab.page.waitForResponse((response) => response.ok() && response.url().endsWith(job_id));
+    await tab.page.locator('#job').getByText('queued').waitFor();
+    await tab.close();
+  });
+
   test('has what is beside a live part refreshed with it: states in the head, counts in tabs and lists', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
@@ -114,6 +144,51 @@ describe('a page that is open', () => {
       for (const part of parts) await tab.page.locator(`#${part}:not([data-before])`).waitFor({ state: 'attached' });
     }
     expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
+
+  test('keeps the keyboard focus on what has no id, in its row', async () => {
+    const [webhook, other] = [await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [webhook, other]);
+    for (const one of [webhook, other, webhook]) await send(one);
+    const person = await addPerson(app, 'operator');
+    const [, second, third] = (await person.api('GET', `/api/v1/deliveries?agent_id=${agent.id}`)).body.items;
+    const tab = await openTab(app, person);
+    await tab.page.goto(`/deliveries?agent_id=${agent.id}`);
+    const list = tab.page.locator('#deliveries');
+    for (const [delivery, address] of [
+      [second, `/deliveries/${second.id}`],
+      [third, `/webhooks/${webhook.id}`],
+    ]) {
+      const row = list.locator('tr', { has: tab.page.locator(`a[href="/deliveries/${delivery.id}"]`) });
+      await row.locator(`a[href="${address}"]`).focus();
+      await list.evaluate((element) => element.setAttribute('data-before', ''));
+      await tab.page.evaluate("htmx.trigger('#deliveries-live', 'live')");
+      await tab.page.locator('#deliveries:not([data-before])').waitFor();
+      await row.locator(`a[href="${address}"]:focus`).waitFor();
+    }
+    await tab.close();
+  });
+
+  test('is not refreshed while a form in it has what was typed', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook);
+    await agent.claimOne();
+    await app.sql(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, agent.id);
+    const tab = await openTab(app, await addPerson(app, 'operator'));
+    await tab.page.goto(`/issues?subject_id=${agent.id}`);
+    await tab.page.getByText('Assign, note, snooze').click();
+    await tab.page.mouse.move(0, 0);
+    const isUsed = () => tab.page.evaluate("isUsed(document.getElementById('issues'))");
+    await until(async () => !(await isUsed()));
+    await tab.page.locator('textarea[name="note"]').fill('the sender knows');
+    await tab.page.getByRole('button', { name: 'Save' }).focus();
+    expect(await isUsed()).toBe(true);
+    await tab.page.locator('textarea[name="note"]').fill('');
+    await tab.page.locator('select[name="snooze"]').selectOption('1d');
+    await tab.page.getByRole('button', { name: 'Save' }).focus();
+    expect(await isUsed()).toBe(true);
     await tab.close();
   });
 

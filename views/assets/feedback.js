@@ -10,7 +10,7 @@
 
   /** What a button does, from its first word, a verb: `Creating…`. */
   const doingOf = (text) =>
-    `${{ Set: 'Sett', New: 'Creat' }[text.split(' ')[0]] ?? text.split(' ')[0].replace(/e$/, '')}ing…`;
+    `${{ Set: 'Sett', New: 'Creat', Cancel: 'Cancell' }[text.split(' ')[0]] ?? text.split(' ')[0].replace(/e$/, '')}ing…`;
 
   const buttons = new WeakMap();
 

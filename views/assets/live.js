@@ -98,15 +98,28 @@ document.addEventListener('pointermove', ({ target }) => {
   pointed = { target, atMs: performance.now() };
 });
 
-/** Whether the pointer is over the part, text in it is selected, a field is filled in, rows are chosen, or a chart in it is read by keyboard. */
+/** Whether the pointer is over the part, text in it is selected, a field in it has the focus or was changed, or a chart in it is read by keyboard. */
 function isUsed(part) {
   const selection = getSelection();
   return (
     (part.contains(pointed.target) && performance.now() - pointed.atMs < REFRESH_MS) ||
     (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
-    part.querySelector('td input:checked') !== null ||
+    [...part.querySelectorAll('input, textarea, select')].some(isChanged) ||
     (document.activeElement?.matches('.plot .chart, input, textarea, select') && part.contains(document.activeElement))
   );
+}
+
+/** Whether a field differs from what the server sent. */
+function isChanged({ type, checked, defaultChecked, value, defaultValue, options, selectedIndex }) {
+  if (options)
+    return (
+      selectedIndex !==
+      Math.max(
+        0,
+        [...options].findIndex((one) => one.defaultSelected),
+      )
+    );
+  return ['checkbox', 'radio'].includes(type) ? checked !== defaultChecked : value !== defaultValue;
 }
 
 document.addEventListener('htmx:configRequest', ({ detail }) => {
@@ -119,22 +132,39 @@ document.addEventListener('htmx:configRequest', ({ detail }) => {
 function ignoreWhenLeft(event) {
   if (!event.target.isConnected) event.preventDefault();
 }
-// If a refresh fails, the live part stays unchanged and the page does not navigate.
+// If a refresh fails, or the progress, search or preview of a page, its part stays unchanged and the page does not navigate.
 document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
-  if (elt.matches('[data-live-on], #search-on') && xhr.status !== 200) event.preventDefault();
+  const isFailed = elt.matches('[data-live-on], #search-on') ? xhr.status !== 200 : isRefused(xhr);
+  if (elt.matches('[hx-trigger]') && isFailed) event.preventDefault();
   else if (event.defaultPrevented && elt.hasAttribute('data-live-on')) refreshSoon(elt);
 });
-/** A refresh replaces the part: what the user has opened in it stays open. */
+/** A refresh replaces the part: what the user has opened in it stays open, and what has the focus keeps it. */
 let openDetails = [];
+/** Null: nothing, or htmx finds it by its id. */
+let focused = null;
+const FOCUSABLE = ':is(a, button, summary, [tabindex]):not([id])';
 // Here detail.elt is the target.
 document.addEventListener('htmx:beforeSwap', ({ detail: { requestConfig, target } }) => {
   const isRefresh = requestConfig.elt.hasAttribute('data-live-on');
   openDetails = isRefresh ? [...target.querySelectorAll('details[open][id]')].map(({ id }) => id) : [];
+  focused = isRefresh && document.activeElement.matches(FOCUSABLE) ? identityOf(document.activeElement) : null;
 });
 document.addEventListener('htmx:afterSwap', () => {
   for (const id of openDetails.splice(0)) document.getElementById(id)?.setAttribute('open', '');
+  if (focused !== null && document.activeElement === document.body)
+    [...document.querySelectorAll(FOCUSABLE)]
+      .find((one) => identityOf(one) === focused)
+      ?.focus({ preventScroll: true });
 });
+
+/** What tells an element from the others of its page: its row, where it leads and what it says. */
+function identityOf(element) {
+  const row = element.closest('tr, li, article')?.querySelector('a')?.getAttribute('href');
+  const [address, label] = [element.getAttribute('href') ?? element.form?.action, element.getAttribute('aria-label')];
+  return [row, element.tagName, address, label ?? element.textContent].join('\n');
+}
+
 document.addEventListener('htmx:afterRequest', ({ detail: { elt, xhr } }) => {
   if (!elt.hasAttribute('data-live-on')) return;
   const state = stateOf(elt);

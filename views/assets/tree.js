@@ -1,6 +1,6 @@
 /**
- * A tool line above a JSON tree: search, and the path and value of the item that was clicked. htmx runs this file again with each page
- * that names it; only the first run counts. Without it the tree still opens and closes.
+ * A tool line above a JSON tree: search, and the path and value of the item that was clicked, which weir.js copies. htmx runs this file
+ * again with each page that names it; only the first run counts. Without it the tree still opens and closes.
  */
 (() => {
   if (window.weirTree) return;
@@ -44,7 +44,7 @@
     tools.innerHTML = `<input type="search" placeholder="Search in the body" aria-label="Search in the body">
       <span class="muted" role="status"></span><code></code>
       <button type="button" class="quiet" hidden>Copy path</button><button type="button" class="quiet" hidden>Copy value</button>`;
-    const [search, count, path, ...copies] = tools.children;
+    const [search, count, path, copyPath, copyValue] = tools.children;
     tree.before(tools);
 
     let chosen = null;
@@ -53,18 +53,12 @@
       chosen = item;
       item.classList.add('chosen');
       path.textContent = pointerOf(item) || '/';
-      copies[0].hidden = false;
-      copies[1].hidden = jsonOf(item) === null;
+      copyPath.dataset.copy = pointerOf(item);
+      const value = copyOf(item);
+      copyValue.dataset.copy = value ?? '';
+      copyPath.hidden = false;
+      copyValue.hidden = value === null;
     };
-    const texts = [pointerOf, copyOf];
-    copies.forEach((button, i) => {
-      button.addEventListener('click', async () => {
-        await navigator.clipboard.writeText(texts[i](chosen));
-        const word = button.textContent;
-        button.textContent = 'Copied';
-        setTimeout(() => (button.textContent = word), 1500);
-      });
-    });
     tree.addEventListener('click', (event) => {
       const item = event.target.closest('li');
       if (item !== null) choose(item);

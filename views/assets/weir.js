@@ -62,6 +62,18 @@ document.addEventListener('htmx:beforeOnLoad', (event) => {
   if (!boosted && isUnderWay && target.contains(leaving.elt)) event.preventDefault();
 });
 
+/** The response is not that page, or that form with its errors. */
+function isRefused({ status }) {
+  return status >= 400 && status !== 422;
+}
+
+// A link to a part of a page, such as a view of a body, leads to the whole page of a refusal, which has no such part.
+document.addEventListener('htmx:beforeSwap', ({ detail }) => {
+  if (!isRefused(detail.xhr) || !detail.requestConfig.elt.closest('[hx-select]')) return;
+  const target = document.getElementById('main');
+  Object.assign(detail, { target, selectOverride: 'unset', swapOverride: 'innerHTML show:window:top' });
+});
+
 function filterField() {
   const field = focusBack === '' ? null : document.getElementById(focusBack);
   focusBack = '';
