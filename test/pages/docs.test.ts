@@ -104,8 +104,11 @@ describe('without signing in', () => {
   });
 });
 
-test('an unknown guide is 404', async () => {
-  expect((await read('/docs/nonsense')).status).toBe(404);
+test('an unknown guide is 404, as a page or, for a program that asks for JSON, as a problem', async () => {
+  expect(await read('/docs/nonsense')).toMatchObject({ status: 404, html: expect.stringContaining('<html') });
+  const answer = await fetch(`${app.url}/docs/nonsense`, { headers: { accept: 'application/json' } });
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'application/problem+json']);
+  expect(await answer.json()).toMatchObject({ code: 'not_found', detail: 'No guide has this name; /docs lists them.' });
 });
 
 test('requests count against the limit of anonymous clients', async () => {

@@ -19,7 +19,7 @@ import { PART_MS_MAX, type PageReply } from '../page.ts';
 import * as show from '../show.ts';
 import type { Assets } from './assets.ts';
 import { appearanceOf, frameOf, usualAppearance } from './frame.ts';
-import { isFragment, redirectTo } from './navigation.ts';
+import { asksForJson, isFragment, redirectTo } from './navigation.ts';
 import type { Notices } from './notices.ts';
 import { outagesOf } from './outages.ts';
 import { problemView, refusedForm } from './problem-view.ts';
@@ -63,6 +63,7 @@ export class PageAnswers {
       const session = 'set-cookie' in headers ? null : sessionOf(person);
       return redirectTo(exchange, notice === undefined ? to : this.#parts.notices.addressWith(notice, to, session));
     }
+    if (reply.kind === 'problem' && asksForJson(exchange)) return exchange.problem(reply);
     if (reply.kind === 'problem' && reply.code === 'rate_limited' && person === null)
       return this.#sendLimited(exchange, reply);
     const { csrf } = this.#parts;
@@ -84,9 +85,10 @@ export class PageAnswers {
       notice: this.#parts.notices.noticeOf(exchange, session),
     };
     const { once = false, stored, formTo } = reply.kind === 'view' ? reply : {};
+    const { retries = false } = reply.kind === 'problem' ? reply : {};
     const html = () => {
       const main = this.#renderer.render(shown.view, { ...common, ...shown.data });
-      return this.#renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
+      return this.#renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, retries, main });
     };
     const isUsual = person === null && common.notice === null && Object.values(common.outages).every((one) => !one);
     if (stored !== undefined && isUsual) {
@@ -191,6 +193,7 @@ const limitedFrame = {
   outage: null,
   notice: null,
   once: false,
+  retries: false,
 };
 
 /**

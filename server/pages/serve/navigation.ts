@@ -21,6 +21,12 @@ export function prefersHtml(exchange: Exchange): boolean {
   );
 }
 
+/** Whether a program asks for JSON: it gets the document of a problem, not a page. */
+export function asksForJson(exchange: Exchange): boolean {
+  const accept = exchange.header('accept') ?? '';
+  return /\bjson\b/.test(accept) && !accept.includes('text/html');
+}
+
 /** Whether htmx inserts the response into the open page. A history restore needs the whole page. */
 export function isFragment(exchange: Exchange): boolean {
   return exchange.header('hx-request') === 'true' && exchange.header('hx-history-restore-request') !== 'true';

@@ -15,7 +15,7 @@ import { allows, type Role } from '../../model/users.ts';
 import { tidyAddress } from '../forms/form.ts';
 import { createCall, type Names, type Page, type PageReply, redirect } from '../page.ts';
 import { type PageAnswerParts, PageAnswers } from './answers.ts';
-import { addressOf, formAddress, isPageLoad, prefersHtml, redirectBrowser } from './navigation.ts';
+import { addressOf, asksForJson, formAddress, isPageLoad, prefersHtml, redirectBrowser } from './navigation.ts';
 import { withPatience } from './outages.ts';
 
 type Handler = (exchange: Exchange) => Promise<void>;
@@ -102,7 +102,8 @@ export class Pages {
     let form: Parsed<URLSearchParams> = { kind: 'parsed', value: new URLSearchParams() };
     const fields = () => (form.kind === 'parsed' ? form.value : new URLSearchParams());
     const outages = () => this.#answers.outages;
-    exchange.showProblem = (failure) => this.#showProblem(exchange, person, failure, fields());
+    if (!asksForJson(exchange))
+      exchange.showProblem = (failure) => this.#showProblem(exchange, person, failure, fields());
     const body = exchange.method === 'POST' ? new ParsedBody(exchange, open ? OPEN_BODY_BYTES_MAX : undefined) : null;
     try {
       const over = open && body !== null ? await this.#parts.overOpenLimit(exchange) : null;
