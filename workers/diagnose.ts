@@ -2,6 +2,7 @@
 import { diagnose } from '../server/model/signatures/diagnosis/diagnose.ts';
 import { type KeptRequest, keptRequest } from '../server/model/signatures/diagnosis/kept-request.ts';
 import type { Diagnosis, RefusedRequest } from '../server/model/signatures/diagnosis/refused.ts';
+import { bufferOf } from '../server/model/signatures/json-bytes.ts';
 
 /** Contains no secret, even if the request does. */
 export interface Diagnosed {
@@ -21,8 +22,4 @@ function withBuffers({ body, secrets, others, ...rest }: RefusedRequest): Refuse
     secrets: secrets.map(({ bytes, expired }) => ({ bytes: bufferOf(bytes), expired })),
     others: others.map(({ id, secrets }) => ({ id, secrets: secrets.map(bufferOf) })),
   };
-}
-
-function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
-  return Buffer.from(buffer as ArrayBuffer, byteOffset, length);
 }

@@ -13,6 +13,7 @@ import {
   timeOf,
   timeOrNull,
   updatedAt,
+  whole,
   within,
 } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
@@ -196,8 +197,6 @@ export const backlogSchema = z.object({
     .array(z.object({ at: timeOf('start of a quarter of an hour'), pending: z.int().describe('backlog at this time') }))
     .describe('backlog of the last 24 hours, computed back from now by what came and ended; oldest first'),
 });
-
-const whole = z.number().int().min(0);
 const agentQuarterSchema = z.object({
   at: timeOf('start of the quarter of an hour'),
   acknowledged: whole.describe('deliveries that it acknowledged'),

@@ -25,6 +25,8 @@ export const timeOrNull = (what: string) => z.iso.datetime().nullable().describe
 /** @param what ends with what null means. */
 export const textOrNull = (what: string) => z.string().nullable().describe(what);
 
+export const whole = z.number().int().min(0);
+
 /** A whole number from `min` to `max`. */
 export const within = (min: number, max: number) => z.int().min(min).max(max);
 

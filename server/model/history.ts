@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { cellsAway } from './cells.ts';
 import { problems } from './errors.ts';
 import { inOrder, notInOrder } from './event-filter.ts';
-import { idOf, instant, recordId, sourceIp, textOrNull, timeOf, timeOrNull } from './fields.ts';
+import { idOf, instant, recordId, sourceIp, textOrNull, timeOf, timeOrNull, whole } from './fields.ts';
 
 /** When a webhook last received something. */
 export const webhookActivitySchema = z
@@ -46,8 +46,6 @@ export const usageSchema = z.object({
     })
     .describe('the two large tables, of all webhooks together'),
 });
-
-const whole = z.number().int().min(0);
 
 /** Members that are counted, in the order of the columns. */
 const historyCounts = {

@@ -1,9 +1,7 @@
 /** Issues: conditions that were seen, with groups of rejections and of dead letters, each with who looks after it; and outages of the database. */
 import { z } from 'zod';
 import { type ConditionKind, conditionKinds, conditionOf, conditionTable } from './conditions.ts';
-import { example, idOf, instant, prose, recordId, text, timeOf } from './fields.ts';
-
-const whole = z.number().int().min(0);
+import { example, idOf, instant, prose, recordId, text, timeOf, whole } from './fields.ts';
 
 const seen = {
   began_at: timeOf('when the database stopped answering this machine'),

@@ -1,6 +1,6 @@
 /** What each machine knows of itself: the disks that Weir writes to, and the serving processes that died. */
 import { z } from 'zod';
-import { timeOf } from './fields.ts';
+import { timeOf, whole } from './fields.ts';
 
 const GIB = 2 ** 30;
 
@@ -49,8 +49,6 @@ export function lowDisks(states: readonly DiskState[]): LowDisk[] {
 function isLow({ place, free_bytes, full_in_seconds }: DiskState): boolean {
   return free_bytes < diskPlaces[place] || (full_in_seconds ?? Number.POSITIVE_INFINITY) < FULL_WITHIN_DAYS * 86_400;
 }
-
-const whole = z.number().int().min(0);
 
 /** Deaths that are kept, the newest. */
 export const DEATHS_KEPT = 20;

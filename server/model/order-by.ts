@@ -16,7 +16,7 @@ export interface Order {
 }
 
 /** Pairs of an order id and a key, as in events.order_keys. */
-export type OrderKeys = readonly bigint[];
+type OrderKeys = readonly bigint[];
 
 /** Reads the keys of an event; null: it has none. Never throws. */
 export type OrderReader = (request: { header(name: string): string | undefined }, body: Uint8Array) => OrderKeys | null;

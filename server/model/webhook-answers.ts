@@ -7,8 +7,9 @@ import {
   refusedStatusSchema,
 } from './signatures/answer.ts';
 import type { SchemeDefinition } from './signatures/definition.ts';
-import { DEFAULT_SCHEME, presetNamed } from './signatures/presets.ts';
+import { presetNamed } from './signatures/presets.ts';
 import type { Table } from './table.ts';
+import { isUnverified } from './webhook-schemes.ts';
 
 const ANSWER = 'response to a request that was stored, or is a duplicate; null: as the scheme says, by default 202';
 const REFUSED_STATUS =
@@ -62,7 +63,7 @@ export function answersOf(members: Omit<AnswerMembers, 'has_secret'>): {
 export function answersFault(
   members: Omit<AnswerMembers, 'refused_status'>,
 ): { member: string; detail: string } | null {
-  const verifies = members.signature_scheme !== DEFAULT_SCHEME || members.has_secret;
+  const verifies = !isUnverified(members);
   const faultOf = (member: string, answer: Answer | null | undefined) => {
     const detail = answer ? answerFault(answer, verifies) : null;
     return detail === null ? null : { member, detail };

@@ -137,16 +137,14 @@ export function checkCreated(given: Created, context: z.RefinementCtx): void {
   const { secret, generate_secret, verify_token } = given;
   const hasSecret = secret !== null || generate_secret;
   const fault = schemeFault({ ...given, has_secret: hasSecret, has_verify_token: verify_token !== null });
-  const definition = fault === null ? selectedDefinition(given)! : null;
-  const secretDetail =
-    definition === null || !hasSecret
-      ? null
-      : isAsymmetric(definition.algorithm)
-        ? `The scheme ${given.signature_scheme} uses a public key, not a secret.`
-        : secret && secretFault(definition, secret);
-  for (const { member, detail } of fault === null ? [] : [fault])
+  const issue = ({ member, detail }: SchemeFault) =>
     context.addIssue({ code: 'custom', path: [member], message: detail });
-  if (secretDetail) context.addIssue({ code: 'custom', path: ['secret'], message: secretDetail });
+  if (fault !== null) return issue(fault);
+  const definition = selectedDefinition(given)!;
+  const detail = isAsymmetric(definition.algorithm)
+    ? hasSecret && `The scheme ${given.signature_scheme} uses a public key, not a secret.`
+    : secret !== null && secretFault(definition, secret);
+  if (detail) issue({ member: 'secret', detail });
 }
 
 /** The definition that the members select; null for a custom scheme without one. */
@@ -186,7 +184,7 @@ export function changeFault(before: SchemeMembers, after: SchemeMembers, isWante
 }
 
 /** What is wrong with the members together; null: nothing. */
-export function schemeFault(members: SchemeMembers): SchemeFault | null {
+function schemeFault(members: SchemeMembers): SchemeFault | null {
   const { signature_scheme: scheme } = members;
   if (scheme === CUSTOM && members.scheme_definition === null)
     return { member: 'scheme_definition', detail: 'Give the definition of the custom scheme.' };

@@ -1,7 +1,10 @@
 /** Formats values for templates. */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/time/durations.ts';
+import { counted } from '../model/words.ts';
 
 export { reasonTitle } from '../model/signatures/diagnosis/reasons.ts';
+/** `1 event`, `2 events` */
+export { counted as plural };
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB'];
 
@@ -52,7 +55,7 @@ export function span(iso: string, nowMs: number): string {
   const seconds = (nowMs - Date.parse(iso)) / 1000;
   for (const [unit, length] of spans)
     if (seconds >= length)
-      return unit === 'day' ? plural(Math.floor(seconds / length), unit) : `${Math.floor(seconds / length)} ${unit}`;
+      return unit === 'day' ? counted(Math.floor(seconds / length), unit) : `${Math.floor(seconds / length)} ${unit}`;
   return '< 1 min';
 }
 
@@ -88,11 +91,6 @@ export function timeField(text: string): string {
 /** `No signature`: the words with a capital letter, as a heading. */
 export function sentence(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-/** `1 event`, `2 events` */
-export function plural(value: number, one: string, many = `${one}s`): string {
-  return `${count(value)} ${value === 1 ? one : many}`;
 }
 
 /** The URL of a path with these parameters; undefined, null and '' are omitted. */

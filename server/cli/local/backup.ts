@@ -5,7 +5,7 @@ import { CommandError, type CommandIo, printJson, printLine, printText } from '.
 import { weirCommand } from '../../base/command/name.ts';
 import { keyPath } from '../../base/files/data-dir.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
-import { counted } from '../../model/conditions.ts';
+import { counted } from '../../model/words.ts';
 import { backUp, refuseExisting } from '../../operate/backup/backup.ts';
 import type { BackupRecord } from '../../operate/backup/record.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';

@@ -4,7 +4,7 @@ import { metricTable } from '../../base/telemetry/metric-table.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
 import type { Check } from '../../model/check.ts';
-import { counted } from '../../model/conditions.ts';
+import { counted } from '../../model/words.ts';
 import { examine } from '../../operate/doctor/examine.ts';
 import { describeRule } from './metrics.ts';
 

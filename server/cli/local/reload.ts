@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, itemsTable, printJson, printText } from '../../base/command/io.ts';
 import { nameOf } from '../../base/files/build.ts';
-import { counted } from '../../model/conditions.ts';
+import { counted } from '../../model/words.ts';
 import type { Control, Refused, RestartReport } from '../../operate/primary/messages.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { openSocket } from '../manage/socket.ts';

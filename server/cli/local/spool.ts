@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { CommandError, type CommandIo, itemsTable, printJson, printLine, printText } from '../../base/command/io.ts';
 import { acquireLock } from '../../base/files/lock.ts';
 import { whyUnreadable } from '../../base/files/text.ts';
-import { counted } from '../../model/conditions.ts';
+import { counted } from '../../model/words.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import { drainOf } from '../../receive/spool/drain.ts';

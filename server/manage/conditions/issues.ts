@@ -1,8 +1,9 @@
 /** Issues: the conditions that hold, as the database keeps them. They are brought up to date when a list is read, and by a process of each machine. */
 import { randomBytes } from 'node:crypto';
 import { HOUR_MS } from '../../base/time/durations.ts';
-import { type ConditionKind, conditionOf, inWords } from '../../model/conditions.ts';
+import { type ConditionKind, conditionOf } from '../../model/conditions.ts';
 import { ISSUE_HOURS, isCounted } from '../../model/issues.ts';
+import { inWords } from '../../model/words.ts';
 import { advisoryLocks, tryLock } from '../../store/advisory-locks.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';

@@ -1,10 +1,8 @@
 /** Live counters, as processes report them to the primary and the primary sends them to all viewers. */
 import { z } from 'zod';
-import { timeOf } from '../../model/fields.ts';
+import { timeOf, whole } from '../../model/fields.ts';
 import { ongoingOutageSchema } from '../../model/issues.ts';
 import { diskSchema, processDeathsSchema } from '../../model/machines.ts';
-
-const whole = z.number().int().min(0);
 
 /** Counts of one process since its start, or of all processes since the start of the primary. They only increase. */
 const totalsSchema = z.object({

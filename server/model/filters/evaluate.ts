@@ -1,6 +1,6 @@
 /** Evaluates filters on events. Stateless but for the compiled expressions; runs in a thread (workers/filter.ts) and in commands. */
 import { readableBody } from '../signatures/gzip.ts';
-import { jsonText } from '../signatures/json-bytes.ts';
+import { bufferOf, jsonText } from '../signatures/json-bytes.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { type Compiled, compileFilter, failureText } from './expression.ts';
 
@@ -48,7 +48,7 @@ export function judgeEvent(text: string, event: CandidateEvent): Judgement {
   if (event.body !== null && event.body.length > BODY_BYTES_MAX)
     return { verdict: verdicts.failed, failure: `the body is larger than ${BODY_BYTES_MAX} bytes` };
   try {
-    const headers = readStoredHeaders(textOf(event.headers));
+    const headers = readStoredHeaders(bufferOf(event.headers).toString());
     const passes = filter.passes({
       headers: readable(headers) as Record<string, string>,
       content_type: event.contentType,
@@ -73,18 +73,11 @@ function compiledOf(text: string): Compiled {
   return filter;
 }
 
-function textOf({ buffer, byteOffset, length }: Uint8Array): string {
-  return Buffer.from(buffer as ArrayBuffer, byteOffset, length).toString('utf8');
-}
-
 /** The last body, since several filters may read it. */
 let last: { body: Uint8Array; readable: Uint8Array } | null = null;
 
 function decompressed(body: Uint8Array, contentEncoding: string | undefined): Uint8Array {
-  if (last?.body !== body) {
-    const whole = Buffer.from(body.buffer as ArrayBuffer, body.byteOffset, body.length);
-    last = { body, readable: readableBody(whole, contentEncoding) };
-  }
+  if (last?.body !== body) last = { body, readable: readableBody(bufferOf(body), contentEncoding) };
   return last.readable;
 }
 

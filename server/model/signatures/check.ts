@@ -15,7 +15,7 @@ export interface Keyring {
 }
 
 /** The signed text is `prefix`, the body, `suffix`. */
-export interface SignedText {
+interface SignedText {
   prefix: string;
   body: Uint8Array;
   suffix: string;

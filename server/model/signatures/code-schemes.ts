@@ -1,7 +1,7 @@
 /** Signature schemes that a definition cannot express. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { formExceeds, signedBodyHash } from './body-bounds.ts';
-import { jsonText } from './json-bytes.ts';
+import { bufferOf, jsonText } from './json-bytes.ts';
 import { compilePath, everyItem, type PathStep, scanJson } from './json-scan.ts';
 import { sha256 } from './keys.ts';
 
@@ -25,7 +25,7 @@ let lastForm: { body: Uint8Array; fields: string | null } | null = null;
 
 function signedFields(body: Uint8Array): string {
   const fields = new Map<string, Set<string>>();
-  for (const [name, value] of new URLSearchParams(textOf(body))) {
+  for (const [name, value] of new URLSearchParams(bufferOf(body).toString())) {
     const values = fields.get(name);
     if (values === undefined) fields.set(name, new Set([value]));
     else values.add(value);
@@ -81,8 +81,4 @@ export function parsed(body: Uint8Array): unknown {
   } catch {
     return undefined;
   }
-}
-
-function textOf({ buffer, byteOffset, length }: Uint8Array): string {
-  return Buffer.from(buffer as ArrayBuffer, byteOffset, length).toString('utf8');
 }

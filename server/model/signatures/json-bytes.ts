@@ -5,10 +5,14 @@ export function markLength(bytes: Uint8Array): 0 | 3 {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
 }
 
+/** The same bytes as a Buffer. */
+export function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer as ArrayBuffer, byteOffset, length);
+}
+
 /** The bytes as text for JSON.parse, without a byte order mark. */
-export function jsonText({ buffer, byteOffset, length }: Uint8Array): string {
-  const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, length);
-  return bytes.toString('utf8', markLength(bytes));
+export function jsonText(bytes: Uint8Array): string {
+  return bufferOf(bytes).toString('utf8', markLength(bytes));
 }
 
 const TAB = 0x09;

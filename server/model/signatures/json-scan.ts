@@ -15,6 +15,7 @@ import {
   afterString,
   afterValue,
   BACKSLASH,
+  bufferOf,
   COLON,
   COMMA,
   isSpace,
@@ -96,8 +97,8 @@ export function everyItem(body: Uint8Array, path: readonly PathStep[], test: (it
 }
 
 /** The bytes that are scanned; null if the text is truncated, so that none of its members counts. */
-function beginning({ buffer, byteOffset, length }: Uint8Array): Buffer | null {
-  const whole = Buffer.from(buffer, byteOffset, length);
+function beginning(body: Uint8Array): Buffer | null {
+  const whole = bufferOf(body);
   const mark = markLength(whole);
   const text = mark === 0 ? whole : whole.subarray(mark);
   return isClosed(text) ? text.subarray(0, SCANNED_BYTES_MAX) : null;

@@ -3,7 +3,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import { advice, broken, type Finding, ok } from '../../model/check.ts';
-import { counted } from '../../model/conditions.ts';
+import { counted } from '../../model/words.ts';
 import { addressOf, type HomeAddress } from '../../store/cells/address.ts';
 import { Cell } from '../../store/cells/cell.ts';
 import { probeCommit } from '../../store/commit-probe.ts';

@@ -6,7 +6,7 @@ import { LockError } from '../../base/files/lock.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { explainRefusedConnection } from '../../manage/conditions/commit-failure.ts';
 import { advice, broken, brokenBy, type Check, type CheckTable, ok, runChecks } from '../../model/check.ts';
-import { inGib } from '../../model/conditions.ts';
+import { inGib } from '../../model/words.ts';
 import { describeConninfo, withoutSecrets } from '../../store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { oneLine } from '../../store/connect/unavailable.ts';

@@ -11,8 +11,8 @@ import type { Settings } from '../../base/settings/read.ts';
 import { discover, reasonOf } from '../../manage/auth/oidc/provider.ts';
 import { redirectUri } from '../../manage/auth/oidc/sign-in.ts';
 import { advice, broken, brokenBy, type CheckTable, ok } from '../../model/check.ts';
-import { inMib } from '../../model/conditions.ts';
 import { OperatorError } from '../../model/fault.ts';
+import { inMib } from '../../model/words.ts';
 
 export type Addresses = Pick<
   Settings,

@@ -47,12 +47,8 @@ const signInForm = (
   feedback: FormFeedback,
 ) => formView('sign-in', 'Sign in', shown, feedback);
 
-interface SetupParts {
-  /** Why setup is closed; null when no administrator exists yet. */
-  whyClosed: () => Promise<ProblemCode | null>;
-}
-
-export function setupPages({ whyClosed }: SetupParts) {
+/** @param whyClosed why setup is closed; null when no administrator exists yet */
+export function setupPages(whyClosed: () => Promise<ProblemCode | null>) {
   const setUp: Page<Person | null> = async ({ query }) => {
     const closed = await whyClosed();
     if (closed !== null) return problem(closed);

@@ -6,13 +6,13 @@ import { LineCounter, parseDocument } from 'yaml';
 import { CommandError, type CommandIo, printJson, printLine, printText, readGiven } from '../../../base/command/io.ts';
 import { withoutByteOrderMark } from '../../../base/files/text.ts';
 import { visibleLine } from '../../../base/telemetry/visible.ts';
-import { counted } from '../../../model/conditions.ts';
 import {
   type Configuration,
   configurationSchema,
   type Reference,
   type SecretMember,
 } from '../../../model/configuration.ts';
+import { counted } from '../../../model/words.ts';
 import { type Call, isAnsweredYes } from '../call.ts';
 import { type Row, row } from '../row.ts';
 import { type Change, planOf, readCurrent, unverifiedOf } from './plan.ts';

@@ -3,7 +3,7 @@ import { Argument } from 'commander';
 import { CommandError, type CommandIo, printLine, readGiven, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import type { CellView } from '../../../model/cells.ts';
-import { counted } from '../../../model/conditions.ts';
+import { counted } from '../../../model/words.ts';
 import { bytes } from '../../../pages/show.ts';
 import { type Call, notFound } from '../call.ts';
 import { type Row, row } from '../row.ts';

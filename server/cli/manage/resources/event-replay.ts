@@ -3,7 +3,7 @@ import { CommandError, type CommandIo, membersText, printLine } from '../../../b
 import { weirCommand } from '../../../base/command/name.ts';
 import { pause } from '../../../base/time/backoff.ts';
 import type { BodyOf } from '../../../manage/api/operations.ts';
-import { counted } from '../../../model/conditions.ts';
+import { counted } from '../../../model/words.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { openBar } from '../../command/progress.ts';
 import { untilSignal } from '../../command/run-command.ts';

@@ -30,38 +30,33 @@ export function keptRequest(request: RefusedRequest): KeptRequest {
   const fields = signatureFields(headers, signatureHeader).filter(({ name }) => !own.names.includes(name));
   const isSignature = (name: string, value: string) =>
     fields.some((field) => field.name === name && field.value === value);
+  const keptOf = (name: string, value: string, isKept: boolean): KeptSignature => ({
+    name,
+    shape: shapeOf(value),
+    value: isKept && !holdsSecret(value, secrets) ? value : null,
+  });
   const others: string[] = [];
+  const signatures: KeptSignature[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const [name, value] = [headers[i]!, headers[i + 1]!];
-    if (own.names.includes(name)) own.kept.push({ name, value });
+    if (own.names.includes(name)) signatures.push(keptOf(name, value, own.areDigests));
     else if (!isSignature(name, value) && !holdsSecret(value, secrets)) others.push(name, value);
   }
+  signatures.push(...fields.map((field) => keptOf(field.name, field.value, isDigest(field))));
   return {
     headers: storedHeaders(others, signatureHeader === null ? [] : [signatureHeader]),
-    signatures: [
-      ...own.kept.map(({ name, value }) => ({
-        name,
-        shape: shapeOf(value),
-        value: own.areDigests && !holdsSecret(value, secrets) ? value : null,
-      })),
-      ...fields.map((field) => ({
-        name: field.name,
-        shape: shapeOf(field.value),
-        value: isDigest(field) && !holdsSecret(field.value, secrets) ? field.value : null,
-      })),
-    ],
+    signatures,
     keepsBody: body !== null && !holdsSecret(body.toString('latin1'), secrets.map(asLatin1)),
   };
 }
 
 /** The signature headers of the webhook's own scheme; none for sha256. `areDigests`: they hold well-formed signatures and no token. */
 function ownHeaders({ headers, settings, url }: RefusedRequest) {
-  const kept: { name: string; value: string }[] = [];
-  if (settings.signatureScheme === DEFAULT_SCHEME) return { names: [], areDigests: false, kept };
+  if (settings.signatureScheme === DEFAULT_SCHEME) return { names: [], areDigests: false };
   const scheme = schemeOf(settings);
   const isSignature = !isToken(scheme.definition.algorithm);
   const presented = scheme.present({ headers, method: 'POST', url });
-  return { names: scheme.headers, areDigests: isSignature && presented.kind === 'digests', kept };
+  return { names: scheme.headers, areDigests: isSignature && presented.kind === 'digests' };
 }
 
 /** Rebuilds the headers of the stored request. A signature value that was not stored becomes a malformed one. */

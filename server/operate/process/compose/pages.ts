@@ -78,7 +78,7 @@ export function composePages(
     ...oidcPages(oidc.signIn && { signIn: oidc.signIn, limiter, publicUrl }),
     ...authorizePages(oauth, confirm),
     ...docsPages(build),
-    ...setupPages({ whyClosed: whySetupIsClosed }),
+    ...setupPages(whySetupIsClosed),
     ...accountPages,
     ...framePages,
     ...userListPages(settings.AUTH_MODE === 'hosted'),

@@ -1,10 +1,11 @@
 /** JSON for people: with one member or element a line, or as a tree of <details>, which opens and closes without a script. */
 import { jsonFault } from '../../../base/http/json-text.ts';
 import { jsonText } from '../../../model/signatures/json-bytes.ts';
+import { counted } from '../../../model/words.ts';
 
 const INDENT = '  ';
 /** Matches JSON tokens only; white space between tokens is skipped. */
-export const jsonToken = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
+const jsonToken = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
 
 /**
  * Characters without a shape and those that change the direction of the text around them, by which a value can look like another one.
@@ -120,8 +121,7 @@ class TreeBuilder {
     const { html, count, whole } = first === '{' ? this.#members() : this.#elements();
     this.#depth--;
     if (count === 0 && whole) return `<li${data}>${key}<span class="muted">${first}${closing[first]}</span></li>`;
-    const what = first === '{' ? 'member' : 'element';
-    const size = `${whole ? '' : 'at least '}${count} ${what}${count === 1 ? '' : 's'}`;
+    const size = `${whole ? '' : 'at least '}${counted(count, first === '{' ? 'member' : 'element')}`;
     const open = this.#depth < this.#openDepth ? ' open' : '';
     const cut = whole ? '' : ' data-cut';
     return `<li${data}${cut}><details${open} data-t="${first}"><summary>${key}<span class="muted">${first} ${size} ${closing[first]}</span></summary><ul>${html}</ul></details></li>`;
