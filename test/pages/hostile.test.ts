@@ -65,6 +65,24 @@ describe.each(pages)('%s', (path) => {
   });
 });
 
+/** The names of the fields of all forms, other than those that a page needs to carry out what the user wants. */
+const fields = [
+  ...['snooze', 'assignee', 'note', 'mine', 'do', 'kind', 'scheme', 'secret', 'public_key', 'secret_choice', 'event'],
+  ...['type', 'state', 'reason', 'role', 'expires', 'overlap_seconds', 'cell', 'enabled', 'paused', 'theme', 'density'],
+  ...['name', 'signature_scheme', 'scheme_definition', 'answer', 'agent_id', 'agent_ids', 'webhook_id', 'webhook_ids'],
+  ...['filter', 'order_by', 'headers', 'body', 'content_type', 'email', 'view', 'was', 'id', 'add', 'to_agent_id'],
+];
+const forms = pageRoutes.filter(([method, path]) => method === 'POST' && !/sign-|session|delete/.test(path));
+
+test.each(forms.map(([, path]) => path))('the form %s takes no field for an inherited member', async (path) => {
+  for (const name of inherited) {
+    const given: Record<string, string> = Object.fromEntries(fields.map((field) => [field, name]));
+    const { status, text } = await person.submit(addressOf(path), given);
+    expect([name, status]).toEqual([name, expect.toSatisfy((one: number) => one < 500)]);
+    expect(text, name).not.toMatch(/\[object |\[native code\]|undefined/);
+  }
+});
+
 test('a list keeps a filter named like an inherited member', async () => {
   const { status, text } = await open('/events', 'webhook_id=constructor');
   expect(status).toBe(422);

@@ -14,6 +14,7 @@ import {
   asProblem,
   type FormFeedback,
   formView,
+  listOf,
   type Page,
   type PageReply,
   type PageRequest,
@@ -96,12 +97,10 @@ const lifetimes: readonly (readonly [string, string])[] = [
 
 const tokenList: Page = async ({ person, call, query }) => {
   const filters = filtersOf(query, ['all', 'user_id', 'cursor']);
-  const list = await call('listTokens', { query: filters });
-  if (list.kind === 'problem') return list;
-  const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null };
+  const listed = await call('listTokens', { query: filters });
+  if (listed.kind === 'problem') return listed;
   const isOwn = filters.all !== 'true' && (filters.user_id ?? person.id) === person.id;
-  const errors = list.kind === 'invalid' ? Object.values(list.errors) : [];
-  return view('tokens/list', 'Tokens', { filters, page, isOwn, errors });
+  return view('tokens/list', 'Tokens', { filters, isOwn, ...listOf(listed) });
 };
 
 const newToken: Page = async ({ person }) =>

@@ -161,7 +161,8 @@ const settleUndelivered = action('showAgent', async ({ body: agent }, request) =
     : named === ''
       ? { error: 'Choose an agent.' }
       : await idsOf(call, 'agents', [named]);
-  if ('error' in found) return agentView(request, agent, { errors: { to_agent_id: found.error } }, { status: 422 });
+  if ('error' in found)
+    return agentView(request, agent, { errors: { to_agent_id: found.error }, target: named }, { status: 422 });
   const settled = await call('settleUndelivered', { id, input: { to_agent_id: found.ids[0] ?? null } });
   if (settled.kind !== 'done') return asProblem(settled);
   const notice = `undelivered-${isMove ? 'moved' : 'dismissed'}${settled.body.more ? '-in-part' : ''}` as const;

@@ -11,7 +11,7 @@ import { choicesOf, listBy, namesOf } from '../names.ts';
 import { action, asProblem, type Call, listOf, type Page, type PageRequest, redirect, view } from '../page.ts';
 import { address } from '../show.ts';
 
-const filterNames = ['state', 'held', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
+const filterNames = ['held', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'state', 'cursor'] as const;
 type Filters = ReturnType<typeof filtersOf<(typeof filterNames)[number] | 'reason'>>;
 
 const deliveryList: Page = async ({ call, query }) => {
@@ -108,7 +108,8 @@ const changeMany =
   async ({ call, form }) => {
     const isChosen = form.has('chosen');
     const delivery_ids = list(form, 'id');
-    const shown = filtersOf(form, ['agent_id', 'webhook_id', 'event_id', 'from', 'to', 'state']);
+    const reason = isChosen ? field(form, 'reason') : '';
+    const shown = { ...filtersOf(form, filterNames), reason };
     if (isChosen && delivery_ids.length === 0) return redirect(address('/deliveries', shown), 'none-chosen');
     const state = isChosen ? '' : field(form, 'state') || 'dead';
     const changed = await change(call, isChosen ? { delivery_ids } : scopeOf(form), state);

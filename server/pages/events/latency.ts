@@ -2,7 +2,7 @@
 import { LATENCY_SUBJECTS_MAX, type LatencyDays, latencySpans } from '../../model/latency.ts';
 import { filtersOf } from '../forms/form.ts';
 import { namesOf } from '../names.ts';
-import { type Page, view } from '../page.ts';
+import { listOf, type Page, view } from '../page.ts';
 
 const spans: Record<LatencyDays, string> = { 1: '24 hours', 7: '7 days', 30: '30 days' };
 
@@ -11,8 +11,8 @@ const latency: Page = async ({ call, query }) => {
   const days = filters.days ?? String(Object.keys(latencySpans)[0]);
   const listed = await call('listLatency', { query: { ...filters, days } });
   if (listed.kind === 'problem') return listed;
-  const { items } = listed.kind === 'done' ? listed.body : { items: [] };
-  const of = (kind: string) => items.filter((item) => item.kind === kind);
+  const { page, errors } = listOf(listed);
+  const of = (kind: string) => page.items.filter((item) => item.kind === kind);
   const webhooks = of('webhook');
   const ids = webhooks.map((item) => item.id);
   return view('latency', 'Latency', {
@@ -23,6 +23,7 @@ const latency: Page = async ({ call, query }) => {
     webhooks,
     names: await namesOf(call, 'webhooks', ids),
     agents: of('agent'),
+    errors,
   });
 };
 

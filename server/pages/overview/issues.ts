@@ -1,4 +1,5 @@
 /** /issues: what needs a person, who looks after it, and what was resolved. */
+import { recordOf } from '../../base/http/record.ts';
 import { DAY_MS, HOUR_MS } from '../../base/time/durations.ts';
 import { actionOf } from '../../model/conditions.ts';
 import { type Issue, issueStates } from '../../model/issues.ts';
@@ -7,11 +8,11 @@ import { sparkFrame, sparkOf } from '../charts/chart.ts';
 import { field, filtersOf, optional } from '../forms/form.ts';
 import { asProblem, listOf, type Page, redirect, view } from '../page.ts';
 
-const spans: Readonly<Record<string, { text: string; ms: number }>> = {
-  '1h': { text: '1 hour', ms: HOUR_MS },
-  '1d': { text: '1 day', ms: DAY_MS },
-  '7d': { text: '7 days', ms: 7 * DAY_MS },
-};
+const spans = recordOf([
+  ['1h', { text: '1 hour', ms: HOUR_MS }],
+  ['1d', { text: '1 day', ms: DAY_MS }],
+  ['7d', { text: '7 days', ms: 7 * DAY_MS }],
+]);
 
 /** The link to a page of Weir, whatever PUBLIC_URL is, and the lowest role that can open it. @param url with PUBLIC_URL. */
 export function ownPage(url: string): { href: string; role: Role } {

@@ -78,7 +78,7 @@ const fixRejection: Page = async (request) => {
   if (fixed.kind === 'done') return redirect(`/rejections/${id}?count=${fixed.body.verified}`, 'rejection-fixed');
   const rejection = await call('showRejection', { id });
   if (rejection.kind !== 'done') return asProblem(rejection);
-  return rejectionView(request, rejection.body, formErrors(fixed), kind);
+  return rejectionView(request, rejection.body, formErrors(fixed), { kind, ...scheme });
 };
 
 const acceptRejections = action(
@@ -107,12 +107,12 @@ const secretReasons: readonly Rejection['reason'][] = [
   'secret_unset',
 ];
 
-/** @param refused kind of the fix that was refused */
+/** @param refused the fix that was refused, as it was given, without a secret */
 async function rejectionView(
   { call }: PageRequest,
   rejection: Rejection,
   feedback: FormFeedback,
-  refused: string | null = null,
+  refused: { kind: string; signature_scheme: string; public_key: string | null } | null = null,
 ): Promise<PageReply> {
   const groups = itemsOf(await call('listRejectionGroups', { query: { webhook_id: rejection.webhook_id } })).items;
   const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);

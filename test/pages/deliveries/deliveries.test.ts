@@ -46,6 +46,35 @@ test('chosen rows are dismissed and replayed, others are not, and the list stays
   expect(boxes(replayed)).toEqual([one]);
 });
 
+test('the filters stay that the form of chosen rows has, also a reason and an event', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const event = await send(webhook);
+  await agent.nack([(await agent.claimOne()).receipt], { reason: 'no such order' });
+  const filters = { state: 'dead', held: 'false', reason: 'no such order', event_id: event };
+  const page = await get(`/deliveries?${new URLSearchParams(filters)}`);
+  expect(page).toContain(`name="event_id" type="text" value="${event}"`);
+  const chosen = page.split('id="chosen"')[1]!.split('</form>')[0]!;
+  const hidden = [...chosen.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => [
+    name,
+    value,
+  ]);
+  expect(Object.fromEntries(hidden)).toMatchObject(filters);
+  const { location } = await operator.submit('/deliveries/replay', [...Object.entries(filters), ['chosen', 'rows']]);
+  expect(Object.fromEntries(new URL(location!, app.url).searchParams)).toMatchObject(filters);
+});
+
+test('a delivery that another one with its key holds is marked in the list and on the page of its agent', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await operator.api('PUT', `/api/v1/agents/${agent.id}/subscriptions/${webhook.id}`, { order_by: '/key' });
+  for (let i = 0; i < 2; i++) await send(webhook, '{"key":"a"}');
+  await agent.claim();
+  const marks = (page: string) => page.match(/>held<\/span>/g)?.length;
+  expect(marks(await get(`/deliveries?agent_id=${agent.id}`))).toBe(1);
+  expect(marks(await get(`/agents/${agent.id}`))).toBe(1);
+});
+
 test('the dead letters of an agent, or of one of its webhooks, are replayed by one button', async () => {
   const [one, other] = [await app.addWebhook(), await app.addWebhook()];
   const agent = await addAgent(app, [one, other]);

@@ -1,6 +1,6 @@
 /** Forms whose request was refused, and values that are shown once: nothing that was typed or shown is lost. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { addAgent } from '../../helpers/agents.ts';
+import { addAgent, send } from '../../helpers/agents.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, csrfToken, PASSWORD } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -44,6 +44,15 @@ describe('a form refused while the database is away', () => {
     expect(refused.text).not.toContain('shop');
     await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
   });
+});
+
+test('a page that the database does not answer is opened again, also without scripts', async () => {
+  await app.cutOff();
+  const refused = await get('/webhooks').finally(() => app.restore());
+  expect(refused).toContain('<noscript><meta http-equiv="refresh" content="15"></noscript>');
+  expect(refused).toContain('data-retry="/webhooks"');
+  await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
+  expect(await get('/webhooks')).not.toContain('http-equiv');
 });
 
 test('a form with the token of an ended session is shown again with the present token', async () => {
@@ -93,6 +102,16 @@ describe('while a value is shown that is shown only once', () => {
     expect(text).toMatch(/data-copy="WEIR_TOKEN=wu_/);
     expect(text).toContain('<base target="_blank">');
   });
+});
+
+test('the agent that gets the deliveries of a revoked one is kept when it is not found', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  await administrator.api('DELETE', `/api/v1/agents/${agent.id}`);
+  const refused = await post(`/agents/${agent.id}/undelivered`, { do: 'move', to_agent_id: 'nobody' });
+  expect(refused.status).toBe(422);
+  expect(refused.text).toContain('<option value="nobody" selected>');
 });
 
 test('the overlap of a rotation is kept when the password is wrong, and the page shows the old credential', async () => {

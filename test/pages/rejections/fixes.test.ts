@@ -79,6 +79,21 @@ test('a fix that needs the sender’s secret has its field in place, and says wh
   expect(await get(fixed.location!)).toContain('1 rejected request verifies now.');
 });
 
+test('a fix that is refused keeps the public key that was typed, and the chosen sender', async () => {
+  const webhook = await app.addWebhook({ secret: SECRET });
+  const headers = { 'x-signature-ed25519': 'a'.repeat(128), 'x-signature-timestamp': '1' };
+  expect((await fetch(webhook.url, { method: 'POST', body: BODY, headers })).status).toBe(403);
+  const { id, fixes } = await until(
+    async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${webhook.id}`)).body.items[0],
+  );
+  expect(fixes[0]).toMatchObject({ kind: 'set_scheme', needs: 'public_key' });
+  const given = { kind: 'set_scheme', scheme: fixes[0].schemes.at(-1), public_key: 'not a key' };
+  const refused = await post(`/rejections/${id}/fix`, given);
+  expect(refused.status).toBe(422);
+  expect(refused.text).toContain('>not a key</textarea>');
+  if (fixes[0].schemes.length > 1) expect(refused.text).toContain(`<option value="${given.scheme}" selected>`);
+});
+
 test('the title is the diagnosis, and one box says why and, after a check, what it found', async () => {
   const webhook = await app.addWebhook({ name: 'titled', secret: 'unlike that of the sender' });
   const id = await refuse(webhook, 'x-hub-signature-256', 1, 'that of the sender');
@@ -167,7 +182,9 @@ test('a webhook with a definition of its own says what it expects, and where old
   });
   expect([old.reason, malformed.reason]).toEqual(['clock_apart', 'malformed']);
   expect(malformed.hint).toMatch(/ Expected: x-own: t=TIME,v1=SIGNATURE, and x-event-id; the signature in hex\.$/);
-  expect(await get(`/rejections/${old.id}`)).toContain(`href="/webhooks/${id}/edit#f-tolerance_seconds"`);
+  expect(await get(`/rejections/${old.id}`)).toContain(
+    `href="/webhooks/${id}/edit#f-tolerance_seconds" hx-boost="false"`,
+  );
   const groups = await get(`/rejections?webhook_id=${id}`);
   expect(groups).toContain('>Show it</a>');
   expect(groups).not.toContain('Show all 1');

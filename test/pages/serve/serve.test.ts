@@ -248,11 +248,23 @@ describe('a form of a page', () => {
   });
 });
 
-test.each(['/events', '/webhooks', '/agents', '/events/replays'])('%s reports an invalid cursor', async (path) => {
+const lists = ['/events', '/webhooks', '/agents', '/events/replays', '/issues', '/deliveries', '/rejections'];
+
+test.each([...lists, '/audit'])('%s reports an invalid cursor', async (path) => {
   const text = await (await get(`${path}?cursor=none`)).text();
   expect(text).toMatch(/class="alert" role="alert">The URL contains an invalid cursor/);
   expect(text).not.toContain('class="empty"');
 });
+
+test.each(['/issues?state', '/issues?kind', '/webhooks/latency?days', '/account/tokens?user_id'])(
+  '%s=none is reported, and the page does not say that there is nothing',
+  async (path) => {
+    const text = await (await get(`${path}=none`)).text();
+    const [, name] = path.split('?');
+    expect(text).toContain(`class="alert" role="alert">The parameter <code>${name}</code> of the URL is not valid. `);
+    expect(text).not.toContain('class="empty"');
+  },
+);
 
 test('/account/tokens reports a cursor whose token was deleted', async () => {
   const text = await (await get(`/account/tokens?cursor=${randomUUID()}`)).text();

@@ -50,6 +50,12 @@ test.each([
   expect((await open(`/webhooks/new?scheme=${scheme}`)).text).toContain(`value="${choice}" checked`);
 });
 
+test('only the form of the scheme that may have no secret offers none', async () => {
+  const offers = async (scheme: string) =>
+    (await open(`/webhooks/new?scheme=${scheme}`)).text.includes('name="secret_choice" value="none"');
+  expect([await offers('sha256'), await offers('token'), await offers('custom')]).toEqual([true, false, false]);
+});
+
 test('without the secret of the sender, the page of the webhook asks for it and shows none', async () => {
   const fields = { name: 'waits', signature_scheme: 'Stripe', secret_choice: 'given', secret: '' };
   const { status, text } = await open('/webhooks/new', fields);
