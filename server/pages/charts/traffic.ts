@@ -94,7 +94,7 @@ export async function readOutagesSince(call: Call, fromMs: number): Promise<Outa
 }
 
 /** An outage during which requests came. */
-export function isFelt({ refused, spooled }: Outage): boolean {
+function isFelt({ refused, spooled }: Outage): boolean {
   return refused + spooled > 0;
 }
 
@@ -154,7 +154,7 @@ export async function readChanges(call: Call, fromMs: number, targetId: string |
 }
 
 /** Where changes are in a chart: shares of its width, from 0 to 1. `first` and `last`: Unix milliseconds of the first and the last point. */
-export function marksOf(changes: readonly Change[], [first, last]: [number, number]) {
+function marksOf(changes: readonly Change[], [first, last]: [number, number]) {
   return changes.flatMap(({ at, text }) => {
     const share = (Date.parse(at) - first) / (last - first);
     return share < 0 ? [] : [{ at: Math.min(1, share), text: `${text}, ${utc(at)}` }];

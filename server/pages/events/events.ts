@@ -10,8 +10,8 @@ import { judgeRecipients } from '../../manage/api/events/replay.ts';
 import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
 import { readableBody } from '../../model/signatures/gzip.ts';
-import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { allows } from '../../model/users.ts';
+import { isUnverified } from '../../model/webhook-schemes.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isTimedId, uuidv7Time } from '../../store/ids.ts';
 import { readAttempts } from '../../store/queries/deliveries/history.ts';
@@ -123,7 +123,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       'agents',
       listed.map(({ agent_id }) => agent_id),
     );
-    const verified = known !== null && (known.signature_scheme !== DEFAULT_SCHEME || known.has_secret);
+    const verified = known !== null && !isUnverified(known);
     return view('events/show', `${event.event_type ?? 'Event'} ${id.slice(-8)}`, {
       event,
       webhook: known,

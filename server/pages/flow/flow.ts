@@ -216,11 +216,11 @@ export function flowOf(lamps: readonly Lamp[], isRead: boolean) {
   const first = lamps.find(({ tone }) => tone === 'bad') ?? lamps.find(({ tone }) => tone === 'warn');
   if (first !== undefined) {
     const verdict = `${first.tone === 'bad' ? 'It is not flowing' : 'It is flowing, but'}: ${first.name}`;
-    return { lamps, open: first.id, verdict, tone: first.tone };
+    return { lamps, open: first.id, verdict };
   }
   const flows = lamps.some(({ tone }) => tone === 'good');
   const verdict = !isRead ? 'The issues could not be read' : flows ? 'It is flowing' : 'Nothing flows yet';
-  return { lamps, open: null, verdict, tone: isRead && flows ? 'good' : '' };
+  return { lamps, open: null, verdict };
 }
 
 function causeOf({ kind, title, fix, first_at, url }: Issue): Cause {

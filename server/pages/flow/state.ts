@@ -52,21 +52,20 @@ function failureOf(does: Activity, nowMs: number): State | null {
 }
 
 /**
- * What an agent does, in a word, and the tones of its age and of its oldest pending delivery.
- * @param does null: its activity could not be read
+ * What an agent does, in a word. `isLate`: its oldest pending delivery waits for too long.
+ * @param does undefined: its activity could not be read
  */
-export function agentState(does: Activity | undefined, nowMs: number): State & { late: '' | 'bad' } {
-  const ageMs = (iso: string | null | undefined) => (iso == null ? 0 : nowMs - Date.parse(iso));
-  const late = ageMs(does?.waiting_since) > LATE_MS ? 'bad' : '';
-  if (does === undefined) return { word: 'active', tone: '', late };
-  if (does.paused) return { word: 'paused', tone: 'warn', late: '' };
+export function agentState(does: Activity | undefined, nowMs: number): State & { isLate: boolean } {
+  if (does === undefined) return { word: 'active', tone: '', isLate: false };
+  if (does.paused) return { word: 'paused', tone: 'warn', isLate: false };
+  const isLate = does.waiting_since !== null && nowMs - Date.parse(does.waiting_since) > LATE_MS;
   if (does.last_seen_at === null) {
     const cause = ['The agent has never asked for deliveries.', 'Start it with its credential.'] as const;
-    return { word: 'never seen', tone: late, late, cause };
+    return { word: 'never seen', tone: isLate ? 'bad' : '', isLate, cause };
   }
-  if (ageMs(does.last_seen_at) > STOPPED_MS) {
+  if (nowMs - Date.parse(does.last_seen_at) > STOPPED_MS) {
     const cause = ['The agent has stopped.', 'Start it; its own log says why it stopped.'] as const;
-    return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', late, cause };
+    return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', isLate, cause };
   }
-  return { ...(failureOf(does, nowMs) ?? { word: does.working ? 'working' : 'idle', tone: 'good' }), late };
+  return { ...(failureOf(does, nowMs) ?? { word: does.working ? 'working' : 'idle', tone: 'good' }), isLate };
 }

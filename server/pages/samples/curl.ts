@@ -164,7 +164,7 @@ function escapedBytes(character: string): string {
 }
 
 /** A literal, or the value of a variable. */
-export type ShellPart = { text: string } | { name: string };
+type ShellPart = { text: string } | { name: string };
 
 /** Characters that a shell reads between double quotes as they are. */
 const plain = /^[ #%&()*+,\-./0-9:;<=>?@A-Z[\]^_a-z{|}~]*$/;
@@ -172,7 +172,7 @@ const plain = /^[ #%&()*+,\-./0-9:;<=>?@A-Z[\]^_a-z{|}~]*$/;
 const continues = /^[\w:[]/;
 
 /** Writes parts as one word. */
-export function shellText(parts: readonly ShellPart[]): string {
+function shellText(parts: readonly ShellPart[]): string {
   if (!parts.some((part) => 'name' in part))
     return shellWord(parts.map((part) => ('text' in part ? part.text : '')).join(''));
   if (!parts.every((part) => 'name' in part || plain.test(part.text)))

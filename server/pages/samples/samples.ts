@@ -5,7 +5,7 @@ import type { ClientPackage } from '../../base/http/client-package.ts';
 import { CUSTOM, DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { commandDefinition, type SignedTarget, shellWord, signedCurl } from './curl.ts';
 
-export interface CodeSample {
+interface CodeSample {
   /** Label of its tab. */
   language: string;
   code: string;

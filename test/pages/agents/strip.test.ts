@@ -66,6 +66,18 @@ test('the list of agents shows them, and leads to the deliveries of the time', a
   expect(page).toContain('Last 24 hours: 12 acknowledged, 3 failed, failures in 1 of 96 quarter hours');
 });
 
+test('the list of agents marks an oldest delivery that has waited for more than five minutes', async () => {
+  const webhook = await app.addWebhook();
+  const [late, other] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];
+  await send(webhook);
+  for (const agent of [late, other]) await agent.nack([(await agent.claimOne()).receipt], { delay_seconds: 0 });
+  await app.sql(`update deliveries set available_at = now() - interval '301 seconds' where agent_id = $1`, late.id);
+  const rows = (await viewer.page('/agents')).split('<tr>');
+  const isMarked = (agent: { id: string }) =>
+    rows.find((row) => row.includes(`href="/agents/${agent.id}"`))!.includes('class="late"');
+  expect([isMarked(late), isMarked(other)]).toEqual([true, false]);
+});
+
 test('quarters of an hour are kept for two days', async () => {
   const agent = await addAgent(app);
   const hoursAgo = (hours: number) => ({

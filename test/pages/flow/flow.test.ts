@@ -143,12 +143,12 @@ test.each([
     last_seen_at: seen === null ? null : ago(seen),
     waiting_since: waits === null ? null : ago(waits),
   };
-  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone, late: (waits ?? 0) > 300 ? 'bad' : '' });
+  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone, isLate: (waits ?? 0) > 300 });
 });
 
 test('a paused agent is paused, whatever waits', () => {
   const does = { ...activity, last_seen_at: ago(999), waiting_since: ago(999), paused: true, paused_at: ago(60) };
-  expect(agentState(does, NOW_MS)).toMatchObject({ word: 'paused', tone: 'warn', late: '' });
+  expect(agentState(does, NOW_MS)).toMatchObject({ word: 'paused', tone: 'warn', isLate: false });
 });
 
 test.each([
