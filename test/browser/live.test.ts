@@ -114,7 +114,7 @@ describe('a page that is open', () => {
     await tab.page.goto(`/events/replays/${job_id}`);
     await tab.page.getByRole('button', { name: 'Cancel' }).focus();
     await tab.page.waitForResponse((response) => response.ok());
-    await tab.page.locator('#cancel:focus').waitFor();
+    await tab.page.locator('#job button:focus').waitFor();
     await app.cutOff();
     await tab.page.waitForResponse((response) => response.status() === 503);
     await app.restore();

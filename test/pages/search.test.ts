@@ -166,7 +166,7 @@ test('a type is suggested, also by what several begin with, and found by a prefi
     ]);
   }
   const { text } = await open('/events?type=invoice.*');
-  const rows = [...text.matchAll(/id="go-([0-9a-f-]+)"/g)].map(([, id]) => id);
+  const rows = [...text.matchAll(/href="\/events\/([0-9a-f-]{36})[?"]/g)].map(([, id]) => id);
   expect(rows).toEqual([sent, paid]);
 });
 

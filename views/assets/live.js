@@ -139,16 +139,17 @@ document.addEventListener('htmx:beforeOnLoad', (event) => {
   if (elt.matches('[hx-trigger]') && isFailed) event.preventDefault();
   else if (event.defaultPrevented && elt.hasAttribute('data-live-on')) refreshSoon(elt);
 });
-/** A refresh replaces the part: what the user has opened in it stays open, and what has the focus keeps it. */
+/** A refresh replaces the part: what the user has opened in it stays open. */
 let openDetails = [];
-/** Null: nothing, or htmx finds it by its id. */
+/** What has the focus keeps it when a part of the page is replaced. Null: nothing has it, or htmx finds it by its id. */
 let focused = null;
 const FOCUSABLE = ':is(a, button, summary, [tabindex]):not([id])';
 // Here detail.elt is the target.
 document.addEventListener('htmx:beforeSwap', ({ detail: { requestConfig, target } }) => {
   const isRefresh = requestConfig.elt.hasAttribute('data-live-on');
   openDetails = isRefresh ? [...target.querySelectorAll('details[open][id]')].map(({ id }) => id) : [];
-  focused = isRefresh && document.activeElement.matches(FOCUSABLE) ? identityOf(document.activeElement) : null;
+  const isPart = target.id !== 'main' && document.activeElement.matches(FOCUSABLE);
+  focused = isPart ? identityOf(document.activeElement) : null;
 });
 document.addEventListener('htmx:afterSwap', () => {
   for (const id of openDetails.splice(0)) document.getElementById(id)?.setAttribute('open', '');

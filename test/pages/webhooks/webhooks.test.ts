@@ -171,7 +171,7 @@ test('the values of a chart lead to the events and rejections of their time', as
     to: new Date(hourMs + 3_600_000).toISOString(),
   });
   expect(rejections).toBe(`/rejections?${searchParams}`);
-  expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
+  expect((await get(events!)).match(/<tr>\s*<td class="clip"><a href="\/events\//g)).toHaveLength(3);
 });
 
 test('outages, changes and deploys are drawn in the charts and listed below them, the last two for administrators', async () => {
