@@ -167,6 +167,8 @@ test('the first page of an agent has its newest deliveries, whenever each can be
   expect(first.found).toEqual(ids.slice(0, first.found.length));
   expect(first.found.length).toBeGreaterThan(0);
   expect(first.found.length).toBeLessThan(300);
+  const ofAgent = await list({ agentId }, null, 301, { recentMax: 0, msMax: 0 });
+  expect(ofAgent.stoppedAt).toEqual(expect.any(String));
   const rest = await list({ webhookId }, first.stoppedAt, 301);
   expect(rest).toEqual({ found: ids.slice(first.found.length), stoppedAt: null });
 });
