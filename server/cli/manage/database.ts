@@ -50,7 +50,6 @@ export function callDatabase(session: CommandSession): Call {
         innerId,
         query: queryOf(query),
         input: async () => ({ kind: 'parsed', value: JSON.parse(JSON.stringify(input)) }),
-        ifMatch: undefined,
         isForged: () => false,
         exchange: null,
       });

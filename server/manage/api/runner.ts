@@ -38,7 +38,7 @@ interface UnvalidatedRequest {
   /** Reads the parsed body. Called only if the operation has an input, and after the rest of the request was found valid. */
   input: () => Promise<{ kind: 'parsed'; value: unknown } | Unanswered | Problem>;
   /** Value of If-Match. */
-  ifMatch: string | undefined;
+  ifMatch?: string | undefined;
   idempotencyKey?: string | undefined;
   /** True for a change that a page of another site may have sent in the name of this user. */
   isForged: (person: Person) => boolean;

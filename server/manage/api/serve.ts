@@ -126,7 +126,6 @@ const constantRequest = {
   id: '',
   query: {},
   input: async () => ({ kind: 'parsed', value: {} }) as const,
-  ifMatch: undefined,
   isForged: () => false,
 };
 

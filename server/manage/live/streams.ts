@@ -197,7 +197,10 @@ export class Streams {
   }
 }
 
-/** The role of a JWT applies to its request and is not stored. @param role current role; undefined: no longer active */
+/**
+ * The role of a JWT applies to its request and is not stored. A command on this machine has no user.
+ * @param role current role; undefined: no longer active
+ */
 function isEnded({ via, role: admitted }: Person, role: Role | undefined): boolean {
-  return role === undefined || (via.kind !== 'jwt' && role !== admitted);
+  return via.kind !== 'local' && (role === undefined || (via.kind !== 'jwt' && role !== admitted));
 }

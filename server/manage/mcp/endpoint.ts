@@ -96,7 +96,6 @@ function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, excha
         id,
         query,
         input: async () => ({ kind: 'parsed', value: input }),
-        ifMatch: undefined,
         isForged: () => false,
         via: 'mcp',
         exchange,

@@ -89,7 +89,8 @@ function serverFor(request: McpRequest, failure: Failure): Server {
       cacheHints: { 'tools/list': KEPT, 'server/discover': KEPT },
     },
   );
-  server.setRequestHandler('tools/list', () => ({ tools: listedFor(requester) }));
+  const listed = tools.filter((tool) => isListedFor(tool, requester));
+  server.setRequestHandler('tools/list', () => ({ tools: listed.map((tool) => listings.get(tool)!) }));
   server.setRequestHandler('tools/call', async ({ params }, context) => {
     try {
       return await callTool(params, request, context);
@@ -142,10 +143,6 @@ function webRequest(exchange: Exchange): Request {
     return value === undefined ? [] : [[name, value]];
   });
   return new Request('http://localhost/mcp', { method: 'POST', headers });
-}
-
-function listedFor(requester: Reader) {
-  return tools.filter((tool) => isListedFor(tool, requester)).map((tool) => listings.get(tool)!);
 }
 
 /** Longest part of an unknown tool's name that its error repeats. */

@@ -14,7 +14,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
 import { RunFolder } from '../../../server/operate/primary/run-folder.ts';
 import { storeEvents } from '../../helpers/agents.ts';
@@ -225,4 +225,13 @@ test('without a usable folder Weir serves, and says so', () => {
   folder.point([1]);
   folder.ended(1);
   folder.close();
+});
+
+test('a stream goes on until its client leaves', async () => {
+  const { url } = await app.addWebhook({ secret: null });
+  const stream = await open('GET', '/api/v1/stream');
+  onTestFinished(() => void stream.destroy());
+  await fetch(url, { method: 'POST', body: '{}' });
+  for await (const chunk of stream.setEncoding('utf8')) if (chunk.includes('event: event')) return;
+  expect.unreachable('the stream has ended');
 });
