@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
+import { flushDirectory } from './durable-file.ts';
 import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
 
 /**
@@ -13,14 +14,15 @@ export function dataDirMode(): number {
 }
 
 /**
- * Creates a directory and those above it. The option `recursive` of Node never ends below /proc, where a new directory is refused as if the
- * one above were missing. Throws errors of fs.
+ * Creates a directory and those above it, which survive a power cut then. The option `recursive` of Node never ends below /proc, where a new
+ * directory is refused as if the one above were missing. Throws errors of fs.
  */
 export function createDirectories(path: string): void {
   if (existsSync(path)) return;
   createDirectories(dirname(path));
   try {
     mkdirSync(path);
+    flushDirectory(dirname(path));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
@@ -36,6 +38,7 @@ export function createDataDir(path: string): void {
     mkdirSync(path, { mode: 0o700 });
     // chmod is not subject to the umask.
     chmodSync(path, dataDirMode());
+    flushDirectory(dirname(path));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     if (!statSync(path).isDirectory()) throw new Error(`${path} is not a directory`);
