@@ -86,13 +86,13 @@ async function removeSpan(
 ): Promise<{ rows: number; unhandled: number; whole: boolean }> {
   const total = { rows: 0, unhandled: 0, whole: false };
   if (stopping()) return total;
-  let after: Cursor = { receivedAt: new Date(span.fromMs).toISOString(), id: BEFORE_FIRST };
+  let after: Cursor | null = null;
   const whole = await inParts(async () => {
     const removed = await deleteExpiredRows(database, table, webhookIds, span, after);
     total.rows += removed.rows;
     total.unhandled += removed.unhandled;
-    after = removed;
-    return removed.read === ROWS_MAX;
+    after = removed.next;
+    return after !== null;
   }, stopping);
   return { ...total, whole };
 }
@@ -173,32 +173,22 @@ interface Cursor {
   id: string;
 }
 
-interface Removed extends Cursor {
-  rows: number;
-  unhandled: number;
-  /** Rows that were looked at. */
-  read: number;
-}
-
-const BEFORE_FIRST = '00000000-0000-0000-0000-000000000000';
-
 /**
  * Deletes rows of these webhooks received from `fromMs` (inclusive) to `toMs` (exclusive), Unix milliseconds, among the first ROWS_MAX
- * rows after `after`, and returns the last of these. Walks the primary key, which contains webhook_id: rows of other webhooks cost one index
- * entry each.
+ * rows after `after`. Walks the primary key, which contains webhook_id: rows of other webhooks cost one index entry each.
  */
 async function deleteExpiredRows(
   { query }: Queries,
   table: 'events' | 'deliveries',
   webhookIds: readonly string[],
   { of, fromMs, toMs }: Pass,
-  after: Cursor,
-): Promise<Removed> {
-  const [found] = await query<Removed>({
+  after: Cursor | null,
+): Promise<{ rows: number; unhandled: number; next: Cursor | null }> {
+  const [found] = await query<{ rows: number; unhandled: number; read: number } & Cursor>({
     text: `
       with walked as materialized (
         select received_at, id, webhook_id from ${table}
-        where received_at >= $1 and received_at < $2 and (received_at, id) > ($4::timestamptz, $5::uuid)
+        where received_at >= $1 and received_at < $2 ${after === null ? '' : 'and (received_at, id) > ($4::timestamptz, $5::uuid)'}
         order by received_at, id limit ${ROWS_MAX}
       ), removed as (
         delete from ${table} t using walked w
@@ -215,11 +205,12 @@ async function deleteExpiredRows(
       new Date(fromMs).toISOString(),
       new Date(toMs).toISOString(),
       arrayOf(webhookIds),
-      after.receivedAt,
-      after.id,
+      ...(after === null ? [] : [after.receivedAt, after.id]),
     ],
   });
-  return found ?? { rows: 0, unhandled: 0, read: 0, ...after };
+  if (found === undefined) return { rows: 0, unhandled: 0, next: null };
+  const { rows, unhandled, read, receivedAt, id } = found;
+  return { rows, unhandled, next: read < ROWS_MAX ? null : { receivedAt, id } };
 }
 
 /** Conditions on a row `t`. The settled deliveries of an event are deleted before the event is. */
