@@ -67,11 +67,8 @@ export async function importEvents(
 
 async function* linesOf(path: string): AsyncGenerator<{ number: number; text: string }> {
   const file = createReadStream(path);
-  let failure: Error | null = null;
-  const note = (error?: Error | null) => {
-    failure ??= error ?? null;
-  };
-  const input = path.endsWith('.gz') ? pipeline(file, createGunzip(), note) : file.on('error', note);
+  // An error of the file ends the reading of what is decompressed.
+  const input = path.endsWith('.gz') ? pipeline(file, createGunzip(), () => {}) : file;
   let number = 0;
   try {
     for await (const line of splitLines(input)) {
@@ -84,9 +81,9 @@ async function* linesOf(path: string): AsyncGenerator<{ number: number; text: st
       if (text !== '') yield { number, text };
     }
   } catch (error) {
-    if (error !== failure) throw error;
+    if (error instanceof ImportError) throw error;
+    throw new ImportError(`${path} cannot be read: ${(error as Error).message}`);
   }
-  if (failure !== null) throw new ImportError(`${path} cannot be read: ${(failure as Error).message}`);
 }
 
 /** Lines without their end; null: a line that is too long, which is not read to its end. A compressed file may hold any length. */
