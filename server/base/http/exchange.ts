@@ -162,7 +162,8 @@ export class Exchange extends RequestHead {
 
   /**
    * Whether the answer closes its connection. While a body arrives, it stays open unless too much is left: a close would reset it, and the
-   * client might not see the answer. After a large answer it stays open too: uWebSockets.js would not tell when the client has read it.
+   * client might not see the answer. After a large answer it stays open too: uWebSockets.js would not tell when the client has read it, so
+   * the answer asks the client to close it.
    */
   #closes(answerBytes: number): boolean {
     if (this.#bodyArrives) return this.#body!.restIsTooLong;
@@ -185,16 +186,14 @@ export class Exchange extends RequestHead {
   #send(contentType: string, body: string | Uint8Array): void {
     if (this.#ended) return;
     const { status } = this;
+    // The client closes the connection then: after a large answer, this process could not before the client has read it.
+    if (this.#ending === 'keep' && body.length > LARGE_BYTES && !this.#bodyArrives && this.#host.closesConnections)
+      this.setHeader('connection', 'close');
     const fields = this.#fields(contentType);
-    if (this.#ending === 'cut') {
+    if (this.#ending === 'cut' || (this.#ending === 'last' && (body.length === 0 || this.method === 'HEAD'))) {
       this.#ended = true;
-      answerAndClose(this.#res, status, fields, body as string);
-      this.clock.lap(Stage.respond);
-      return this.#finish();
-    }
-    if (this.#ending === 'last' && (body.length === 0 || this.method === 'HEAD')) {
-      this.#ended = true;
-      answerHeadAndClose(this.#res, status, fields, this.#isStream ? null : body);
+      if (this.#ending === 'cut') answerAndClose(this.#res, status, fields, body as string);
+      else answerHeadAndClose(this.#res, status, fields, this.#isStream ? null : body);
       this.clock.lap(Stage.respond);
       return this.#finish();
     }

@@ -28,9 +28,9 @@ export interface ServerOptions extends ExchangeOptions {
   onFailure: (exchange: Exchange, error: unknown) => void;
 }
 
-/** A turn of the event loop in which few connections can arrive, and the turns in which it is waited for. */
+/** A turn of the event loop in which few connections can arrive, and how long it is waited for: a busy process has none. */
 const SHORT_TURN_MS = 0.1;
-const ACCEPTING_TURNS_MAX = 100;
+const ACCEPTING_MS_MAX = 500;
 /** Answers without a body before the first of them ends its connection: a process that has sent few holds little. */
 const BODILESS_KEPT = 1_000;
 /** After those, the share of answers without a body that end their connection. See endsBodiless. */
@@ -92,12 +92,13 @@ export class HttpServer implements ExchangeHost {
    */
   async stopListening(): Promise<void> {
     this.draining = true;
-    let startedMs = performance.now();
-    for (let turns = 0; turns < ACCEPTING_TURNS_MAX; turns++) {
+    // The first turn began before this call.
+    await setImmediate();
+    const endMs = performance.now() + ACCEPTING_MS_MAX;
+    for (let turnMs = Infinity; turnMs >= SHORT_TURN_MS && performance.now() < endMs; ) {
+      const startedMs = performance.now();
       await setImmediate();
-      const nowMs = performance.now();
-      if (turns > 0 && nowMs - startedMs < SHORT_TURN_MS) break;
-      startedMs = nowMs;
+      turnMs = performance.now() - startedMs;
     }
     if (this.#listener !== null) uWS.us_listen_socket_close(this.#listener);
     this.#listener = null;

@@ -235,7 +235,8 @@ describe('CLIENT_CONNECTIONS_MAX', () => {
   });
 });
 
-test('a connection that waits to be accepted when the listener closes is served', async () => {
+/** A server with one route, without the rest of a process. */
+function smallServer(): HttpServer {
   const budget = new ByteBudget(1_048_576);
   const none = { host: '127.0.0.1', port: () => 0, nowMs: () => 0 };
   const server = new HttpServer(
@@ -259,6 +260,11 @@ test('a connection that waits to be accepted when the listener closes is served'
     },
   );
   onTestFinished(() => server.close());
+  return server;
+}
+
+test('a connection that waits to be accepted when the listener closes is served', async () => {
+  const server = smallServer();
   const port = await server.listen('127.0.0.1', 0);
   const connected = new Int32Array(new SharedArrayBuffer(4));
   const client = new Worker(
@@ -283,6 +289,21 @@ test('a connection that waits to be accepted when the listener closes is served'
   expect(String(await once(client, 'message'))).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nconnection: close\r\n/is);
   await closed;
   expect(await isListening(port)).toBe(false);
+});
+
+test('the listener of a busy process, which has no short turn, closes within a second or two', async () => {
+  const server = smallServer();
+  await server.listen('127.0.0.1', 0);
+  const TURN_MS = 50;
+  const turn = () => {
+    const endMs = performance.now() + TURN_MS;
+    while (performance.now() < endMs);
+    busy = setImmediate(turn);
+  };
+  let busy = setImmediate(turn);
+  const startedMs = performance.now();
+  await server.stopListening().finally(() => clearImmediate(busy));
+  expect(performance.now() - startedMs).toBeLessThan(2_500);
 });
 
 test('a request that arrives while a draining process stands still is answered before its connection is closed', async () => {
@@ -314,32 +335,47 @@ test('a request that arrives while a draining process stands still is answered b
   await stopped;
 });
 
-test('a draining process does not reset the connection of an early response while the body arrives', async () => {
+/** A process that drains until `finish` is called. */
+async function drainingApp() {
   const app = await startTestApp({ DRAIN_SECONDS: 60 });
   const { path } = await app.addWebhook({ secret: null });
-  const unknown = '/in/2f1c0d7e-0000-4000-8000-000000000000';
-  const post = (to: string, bytes: number) => `POST ${to} HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n\r\n`;
-  // The process drains until this body is complete.
-  const [open, late, small] = await Promise.all([app.port, app.port, app.port].map((port) => RawClient.connect(port)));
-  onTestFinished(() => destroyAll([open!, late!, small!]));
-  await open!.send(`${post(path, 2)}{`);
+  const [open, first, second] = await Promise.all([1, 2, 3].map(() => RawClient.connect(app.port)));
+  onTestFinished(() => destroyAll([open!, first!, second!]));
+  await open!.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{`);
   await until(async () => (await app.metric('weir_open_requests')) === 1);
   const stopped = app.stop();
   await until(async () => !(await isListening(app.port)));
+  const finish = async () => {
+    await open!.send('}');
+    expect((await open!.answer())!.status).toBe(202);
+    await stopped;
+  };
+  return { first: first!, second: second!, finish };
+}
 
-  await late!.send(post(unknown, 1_000_000) + 'x'.repeat(500_000));
-  const early = (await late!.answer())!;
+test('a draining process does not reset the connection of an early response while the body arrives', async () => {
+  const unknown = '/in/2f1c0d7e-0000-4000-8000-000000000000';
+  const post = (bytes: number) => `POST ${unknown} HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n\r\n`;
+  const { first: late, second: small, finish } = await drainingApp();
+
+  await late.send(post(1_000_000) + 'x'.repeat(500_000));
+  const early = (await late.answer())!;
   expect([early.status, early.headers.connection]).toEqual([404, undefined]);
-  await late!.send('x'.repeat(500_000));
-  await late!.send(healthz);
-  const next = (await late!.answer())!;
+  await late.send('x'.repeat(500_000));
+  await late.send(healthz);
+  const next = (await late.answer())!;
   expect([next.status, next.headers.connection]).toEqual([200, 'close']);
 
-  await small!.send(`${post(unknown, 2)}{}`);
-  const whole = (await small!.answer())!;
+  await small.send(`${post(2)}{}`);
+  const whole = (await small.answer())!;
   expect([whole.status, whole.headers.connection]).toEqual([404, 'close']);
+  await finish();
+});
 
-  await open!.send('}');
-  expect((await open!.answer())!.status).toBe(202);
-  await stopped;
+test('a draining process asks the reader of a large response to close its connection', async () => {
+  const { first, finish } = await drainingApp();
+  await first.send('GET /api/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n');
+  const { status, headers, body } = (await first.answer())!;
+  expect([status, headers.connection, JSON.parse(body.toString()).openapi]).toEqual([200, 'close', '3.1.0']);
+  await finish();
 });
