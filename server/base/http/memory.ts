@@ -68,8 +68,8 @@ function append(memory: SharedBuffer, offset: number, bytes: Uint8Array): number
 
 /**
  * Bump allocation in slabs of shared memory: a body costs one addition and one copy, and creates no garbage. A slab is reused after its last
- * body is released. Each cell has slabs of its own: one that stands still would keep those of all others. A larger body gets an allocation
- * of its own.
+ * body is released. Each cell has slabs of its own, up to half the budget: one that stands still would keep those of all others. A larger
+ * body gets an allocation of its own.
  */
 export class SlabArena {
   readonly #budget: ByteBudget;
@@ -109,9 +109,14 @@ export class SlabArena {
   #slabWithRoom(bodyBytes: number, cell: number): Slab | null {
     const current = this.#current.get(cell);
     if (current?.hasRoom(bodyBytes)) return current;
-    // With many cells, each with a few bodies, one may use the slab of another.
-    if (!this.#budget.take(SLAB_BYTES))
-      return [...this.#current.values()].find((slab) => slab.hasRoom(bodyBytes)) ?? null;
+    // With many cells, each with a few bodies, some use the slabs of others: incoming chunks need room too.
+    const mayOwn = current !== undefined || this.#current.size * SLAB_BYTES < this.#budget.maxBytes / 2;
+    if (mayOwn && this.#budget.take(SLAB_BYTES)) return this.#open(cell);
+    for (const slab of this.#current.values()) if (slab.hasRoom(bodyBytes)) return slab;
+    return !mayOwn && this.#budget.take(SLAB_BYTES) ? this.#open(cell) : null;
+  }
+
+  #open(cell: number): Slab {
     const slab = this.#free.pop() ?? new Slab();
     slab.cell = cell;
     this.#current.set(cell, slab);

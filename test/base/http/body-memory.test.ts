@@ -49,3 +49,12 @@ test('with more cells than slabs, a body takes the room that is left', () => {
   for (const one of held) arena.release(one!);
   expect(budget.heldBytes).toBe(0);
 });
+
+test('with as many cells as slabs, incoming chunks have room', () => {
+  const budget = new ByteBudget(8 * MIB);
+  const arena = new SlabArena(budget);
+  const held = Array.from({ length: 8 }, (_, cell) => arena.hold([], new Uint8Array(1_024), 1_024, cell));
+  expect(budget.heldBytes).toBe(4 * MIB);
+  for (const one of held) arena.release(one!);
+  expect(budget.heldBytes).toBe(0);
+});
