@@ -22,9 +22,18 @@ export function createDirectories(path: string): void {
   createDirectories(dirname(path));
   try {
     mkdirSync(path);
-    flushDirectory(dirname(path));
+    flushName(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** Some file systems cannot flush a directory, and one that this user cannot list cannot be opened: a directory in it is used all the same. */
+function flushName(path: string): void {
+  try {
+    flushDirectory(dirname(path));
+  } catch (error) {
+    if (!/^(EACCES|EPERM|EINVAL|ENOTSUP)$/.test((error as NodeJS.ErrnoException).code!)) throw error;
   }
 }
 
@@ -38,7 +47,7 @@ export function createDataDir(path: string): void {
     mkdirSync(path, { mode: 0o700 });
     // chmod is not subject to the umask.
     chmodSync(path, dataDirMode());
-    flushDirectory(dirname(path));
+    flushName(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     if (!statSync(path).isDirectory()) throw new Error(`${path} is not a directory`);
