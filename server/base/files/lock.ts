@@ -4,7 +4,7 @@
  * are closed on exec, so no child inherits it.
  */
 import { spawn } from 'node:child_process';
-import { closeSync, constants, openSync, statSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { OperatorError } from '../../model/fault.ts';
 
@@ -31,7 +31,12 @@ const LOCK_FILE_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CR
  * @param waitSeconds 0: returns `null` at once if another process holds the lock.
  * @param stopping ends the wait with a LockError. A lock that is held stays.
  */
-export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
+export async function acquireLock(
+  path: string,
+  mode: 'shared' | 'exclusive',
+  waitSeconds: 0,
+  stopping?: AbortSignal,
+): Promise<Lock | null>;
 export async function acquireLock(
   path: string,
   mode: 'shared' | 'exclusive',
@@ -54,8 +59,10 @@ export async function acquireLock(
   let failure = await flock(flags, file, stopping);
   for (let starts = 1; /^SIG(HUP|INT|TERM)$/.test(failure) && starts < STARTS_MAX; starts++)
     failure = await flock(flags, file, stopping);
-  if (failure === '') return { release: async () => close() };
+  const isReplaced = failure === '' && wasReplaced(path, file!);
+  if (failure === '' && !isReplaced) return { release: async () => close() };
   close();
+  if (isReplaced) return acquireLock(path, mode, waitSeconds as 0, stopping);
   if (failure === 'held' && waitSeconds === 0) return null;
   if (failure === 'held')
     throw new LockError(
@@ -104,6 +111,13 @@ function openLockFile(path: string): number {
     }
     throw new LockError(`Cannot lock ${path}: ${(error as Error).message}`);
   }
+}
+
+/** Whether the path is of another file by now, which another process can lock: the holder before has removed the one that was opened. */
+function wasReplaced(path: string, file: number): boolean {
+  const opened = fstatSync(file);
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found === undefined ? opened.isFile() : found.ino !== opened.ino || found.dev !== opened.dev;
 }
 
 /** Describes the holder, such as `process 4242 (user 1000)`, or reports it as hidden if the kernel does not show it (another container). */

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -53,6 +54,15 @@ describe('a lock', () => {
     await first!.release();
     await second;
     expect(order).toEqual(['first lets go', 'second had it']);
+  });
+
+  test('is of the file that is at the path, when its holder has removed the one that was waited for', async () => {
+    const first = await take('exclusive');
+    const second = take('exclusive', 60);
+    rmSync(path);
+    await first!.release();
+    expect(await second).not.toBeNull();
+    expect(await take('exclusive')).toBeNull();
   });
 
   test('of a process killed with -9 is free', async () => {
