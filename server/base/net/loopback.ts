@@ -3,9 +3,12 @@ export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d+){3}|\[?::1\]?)$/.test(host);
 }
 
-/** The URL at which this machine reaches a port. @param host on which it listens; a wildcard address is reached at loopback */
+/**
+ * The URL at which this machine reaches a port. @param host on which it listens; a wildcard address is reached at loopback over IPv4, as `::`
+ * also is, which a container without IPv6 can listen on
+ */
 export function localUrl(host: string, port: number): string {
-  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  const reached = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
 }
 

@@ -286,6 +286,7 @@ describe('derived settings', () => {
   test.each([
     [{ PORT: '9000' }, { PUBLIC_URL: 'http://127.0.0.1:9000' }],
     [{ HOST: '0.0.0.0' }, { PUBLIC_URL: 'http://127.0.0.1:8080' }],
+    [{ HOST: '::' }, { PUBLIC_URL: 'http://127.0.0.1:8080' }],
     [{ HOST: '::1' }, { PUBLIC_URL: 'http://[::1]:8080' }],
     [
       { HOST: '192.0.2.1', PORT: '9464' },
