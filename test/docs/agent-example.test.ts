@@ -265,6 +265,22 @@ print([seconds for seconds in slept if 0 < seconds <= 1])
     expect([await ended, errors(), lines]).toEqual([[0, null], '', ['[]']]);
   });
 
+  test('ends when it is stopped while its credential cannot be read', async () => {
+    writeFileSync(join(folder, 'agent.credential'), 'wa_x');
+    const program = `
+import pathlib, threading, weir
+agent = weir.Agent("${app.url}", credential_file="agent.credential")
+pathlib.Path("agent.credential").unlink()
+threading.Timer(0.3, agent.stop).start()
+agent.run(print, drain_seconds=0)
+print("ended")
+`;
+    writeFileSync(join(folder, 'agent.py'), program);
+    const { lines, ended, errors } = start('python3', ['agent.py'], '');
+    expect([await ended, lines]).toEqual([[0, null], ['ended']]);
+    expect(errors()).toContain('FileNotFoundError');
+  });
+
   test('opens a new connection when the last one was idle for longer than Weir keeps it', async () => {
     const { agent } = await subscribed();
     writeFileSync(join(folder, 'agent.credential'), agent.credential);

@@ -159,11 +159,12 @@ class Agent:
     def _call(self, method, path, given=None, is_claim=False, credential=None):
         """The answer of the API; repeated as the contract says. Without deliveries and receipts: a claim that was stopped, or the end of the drain."""
         renewed = False
+        is_over = lambda: is_claim and self._stopping.is_set() or time.monotonic() > self._end
         for tries in itertools.count():
             wait = min(2**tries, 30) * random.uniform(0.5, 1)
             try:
-                token = credential or self._token(is_claim)
-                if is_claim and self._stopping.is_set() or time.monotonic() > self._end:
+                token = "" if is_over() else credential or self._token(is_claim)
+                if is_over():
                     return {"deliveries": []}
                 status, headers, answer = self._send(method, path, given, token)
                 if status == 200 and answer is not None:
@@ -175,8 +176,7 @@ class Agent:
                 elif headers.get("Retry-After", "").isdigit():
                     wait = int(headers["Retry-After"])
             except (OSError, http.client.HTTPException, ValueError) as error:
-                if not (is_claim and self._stopping.is_set()):
-                    log.warning("%s: %r", path, error)
+                is_claim and self._stopping.is_set() or log.warning("%s: %r", path, error)
             # A stop ends the wait; waits after it are short, and a claim has none.
             time.sleep(0 if is_claim else min(wait, 1)) if self._stopping.is_set() else self._stopping.wait(wait)
 

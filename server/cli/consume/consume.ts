@@ -5,7 +5,7 @@ import { CommandError, type CommandIo, jsonLine } from '../../base/command/io.ts
 import { openCredentialFile } from '../../deliver/client/credential.ts';
 import { NotBegun } from '../../deliver/client/delivery.ts';
 import { openApiClient } from '../../deliver/client/http.ts';
-import type { Agent, Delivery, Handler } from '../../deliver/client/index.ts';
+import { type Agent, type Delivery, type Handler, WeirError } from '../../deliver/client/index.ts';
 import { parseAddress, uuids, wholeNumber } from '../command/arguments.ts';
 import { type Running, runAgent } from './agent.ts';
 import { executor } from './exec.ts';
@@ -99,7 +99,11 @@ async function reportUnsubscribed(
   { progress, stop }: Running,
 ): Promise<void> {
   if (webhookIds.length === 0) return;
-  const status = await agent.me({ signal: stop }).catch(() => null);
+  const status = await agent.me({ signal: stop }).catch((error: Error) => {
+    // The claims would need the time for all attempts again.
+    if (error instanceof WeirError && error.code === 'unreachable') throw error;
+    return null;
+  });
   // A server of an earlier release lists none, and no server more than WEBHOOKS_LISTED_MAX.
   if (status === null || (status.webhooks?.length ?? WEBHOOKS_LISTED_MAX) >= WEBHOOKS_LISTED_MAX) return;
   for (const webhookId of webhookIds)

@@ -215,6 +215,16 @@ describe('limits', () => {
     expect(weir.calls('claim')[0]!.body.webhook_ids).toEqual([own, other]);
   });
 
+  test('--once with --webhook attempts no more than without it', async () => {
+    weir.fault = () => ({ status: 503, headers: { 'retry-after': '0' } });
+    const sessions = [];
+    for (const more of [[], ['--webhook', weir.add().webhookId]]) {
+      expect(await consume(['--once', ...more]).ended).toMatchObject({ exitCode: 1 });
+      sessions.push(weir.calls('session').length);
+    }
+    expect(sessions).toEqual([10, 20]);
+  });
+
   test('a server that returns long polls empty at once is not flooded with requests', async () => {
     const { err } = consume(['--wait-seconds', '0']);
     await until(() => weir.calls('claim').length >= 4);
