@@ -77,11 +77,11 @@ export async function build(root) {
     const found = entries.filter((entry) => existsSync(join(root, entry)));
     if (found.length > 0) bundles.push(await bundle(root, found));
   }
-  const written = bundles.flat().flatMap((file) => withOwnName(file, commit).map((each) => writeBuilt(root, each)));
   const facts = { ...JSON.parse(readFileSync(join(root, 'package.json'))), commit };
   const client = await buildClient(root, facts);
   const { name, version, type } = facts;
-  // What runs reads the nearest package.json: here, and in the client package.
+  const written = bundles.flat().flatMap((file) => withOwnName(file, commit).map((each) => writeBuilt(root, each)));
+  // What runs reads the nearest package.json: here, and in the client package. At once: a process that starts now has threads of its build.
   written.push(writeBuilt(root, { path: 'package.json', content: JSON.stringify({ name, version, type, commit }) }));
   const assets = listAssets(root).map((path) => copyAsset(root, path));
   const guides = await buildGuides(root);

@@ -94,6 +94,12 @@ test('a failed build prints the errors and the fix, and keeps the last successfu
   expect(stderr).toMatch(/The build failed: fix the errors above, then run: npm run build\n$/);
   expect(readFileSync(built('server/cli/weir.js'), 'utf8')).toBe('the last good build');
   expect(stateOfDist(root)).toBe('missing');
+
+  write('server/cli/two.ts', 'export const two: number = 2;\n');
+  write('server/deliver/client/tsconfig.json', '{ "compilerOptions": { "outDir": "../../../dist/client" } }');
+  write('server/deliver/client/index.ts', "export const one: number = 'one';\n");
+  expect(build().stderr).toMatch(/server\/deliver\/client\/index\.ts\(1,14\)/);
+  expect(readFileSync(built('server/cli/weir.js'), 'utf8')).toBe('the last good build');
 });
 
 test('the files of the last build stay until the next one, for the server that runs from them', () => {
