@@ -1,6 +1,8 @@
 /** Numbers of deliveries, and the limit of counting. */
 import { randomUUID } from 'node:crypto';
 import { beforeEach, expect, test } from 'vitest';
+import { HOUR_MS } from '../../server/base/time/durations.ts';
+import { searchedPageOf } from '../../server/manage/api/paging.ts';
 import { COUNTED_MAX } from '../../server/model/events.ts';
 import { readDeadGroups } from '../../server/store/queries/alerts/condition-signs.ts';
 import {
@@ -171,6 +173,44 @@ test('the first page of an agent has its newest deliveries, whenever each can be
   expect(ofAgent.stoppedAt).toEqual(expect.any(String));
   const rest = await list({ webhookId }, first.stoppedAt, 301);
   expect(rest).toEqual({ found: ids.slice(first.found.length), stoppedAt: null });
+});
+
+test('a list that is read span by span has each delivery once, whatever the page is and wherever the time ends', async () => {
+  const id = randomUUID();
+  const [newestMs, hours] = [Date.now() - 1_000, [0, 1, 2, 9, 10, 73, 74, 600]];
+  const at = (hour: number) => new Date(newestMs - hour * HOUR_MS).toISOString();
+  // Three of each millisecond, where spans end that begin at another one.
+  await fresh.sql(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state)
+     select delivery_id(event), $1, $1, event, at, 1, case n when 1 then 'leased' else 'pending' end
+     from unnest($2::timestamptz[]) at, generate_series(1, 3) n,
+       lateral (select (lpad(to_hex(round(extract(epoch from at) * 1000)::bigint), 12, '0') || '70008' || lpad(n::text, 15, '0'))::uuid as event) e`,
+    id,
+    `{${hours.map(at)}}`,
+  );
+  for (const [filter, where] of [
+    [{ webhookId: id }, 'true'],
+    [{ agentId: id }, 'true'],
+    [{ webhookId: id, state: 'pending', held: false }, `state = 'pending'`],
+    [{ webhookId: id, from: at(73), to: at(1) }, `received_at >= '${at(73)}' and received_at < '${at(1)}'`],
+    [{ webhookId: id, to: at(-1) }, 'true'],
+  ] as const) {
+    const rows = await fresh.sql<{ id: string }>(
+      `select id from deliveries where ${where} order by received_at desc, id desc`,
+    );
+    for (const limit of [1, 2, 4, 50]) {
+      const seen: string[] = [];
+      for (let before: string | null = null, pages = 0; pages === 0 || before !== null; pages++) {
+        expect(pages).toBeLessThan(200);
+        const options = { msMax: pages % 5 === 4 ? 10_000 : 0, recentMax: 0 };
+        const listed = await listDeliveries(fresh.database, filter, before, limit + 1, options);
+        const { items, next_cursor } = searchedPageOf(listed, limit);
+        seen.push(...items.map((one) => one.id));
+        before = next_cursor;
+      }
+      expect([limit, ...seen]).toEqual([limit, ...rows.map((row) => row.id)]);
+    }
+  }
 });
 
 type Listing = [filter: object, before: string | null, limit: number, options?: object];

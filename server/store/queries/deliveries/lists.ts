@@ -80,6 +80,9 @@ export async function listDeliveries(
   return { rows: await withTypes(database, rows), stoppedAt };
 }
 
+/** States with an index in the order of time. A plan for any state, as `keyed` makes it, does not use it. */
+const isIndexed = (state: DeliveryFilter['state']) => state === 'dead' || state === 'dismissed';
+
 /** Whether deliveries that pass the filter may lie among many others in the order of time. */
 function isScattered({ agentId, webhookId, state, eventId, reason }: DeliveryFilter): boolean {
   if (eventId || state === 'dead' || (state === 'leased' && !webhookId)) return false;
@@ -148,7 +151,7 @@ function readPage(
   limit: number,
 ): Promise<DeliveryRow[]> {
   const { where, values } = conditionsOf(filter, before, limit);
-  const { agentId, webhookId, eventId } = filter;
+  const { agentId, webhookId, state, eventId } = filter;
   return database.query<DeliveryRow>({
     text: `
       select ${record}
@@ -157,7 +160,7 @@ function readPage(
       limit $1`,
     values,
     // The primary key has the webhook. The planner would choose to read and sort the rows of a span.
-    ...(webhookId && !agentId && !eventId && { plan: 'keyed' }),
+    ...(webhookId && !agentId && !eventId && !isIndexed(state) && { plan: 'keyed' }),
     // The deliveries of an event are in its cell.
     place: eventId ? { id: eventId } : { each: newest(limit) },
   });
