@@ -7,6 +7,7 @@ import { Agent } from '../../../server/deliver/client/index.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
+import { readSelf } from '../../../server/store/queries/cells/cells.ts';
 import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
 import { createDays, partitionName } from '../../../server/store/retention/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
@@ -14,6 +15,7 @@ import { seal } from '../../../server/store/secrets/seal.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
+import { relayTo } from '../../helpers/relay.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { gate, until } from '../../helpers/wait.ts';
@@ -210,14 +212,36 @@ test('a statement that reaches its own time limit does not take the cell away, a
   expect((await dropOldPartitions(cell.database, 30, Date.now())).partitions).toEqual([day]);
 });
 
-test('a wait for a connection that slow statements have does not take the cell away', async () => {
+/** The first cell, to which there is one connection at a time. */
+async function narrowCell(conninfo = app.cells[0]!.conninfo): Promise<Cell> {
+  const self = await readSelf(app.database);
   const cell = Cell.open(
     { id: '', number: 1, name: 'busy', sealed: Buffer.alloc(0), state: 'active', mark: 0, createdAtMs: 0 },
-    { installation: '', number: 0, mark: 0 },
+    self!,
     { keys: [], open: (conninfo) => openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir' }) },
-    { kind: 'postgres', conninfo: app.cells[0]!.conninfo, tables: '', node: null, fault: null },
+    { kind: 'postgres', conninfo, tables: '', node: null, fault: null },
   );
   onTestFinished(() => cell.close());
+  return cell;
+}
+
+test('a server that answers nothing is noticed also when only statements with a limit of their own run', async () => {
+  const relay = await relayTo(app.cells[0]!);
+  onTestFinished(() => relay.close());
+  const cell = await narrowCell(`${relay.url}&connect_timeout=2`);
+  await cell.check();
+  expect(cell.away).toBe(null);
+  relay.freeze();
+  const startMs = performance.now();
+  const limited = () => cell.database.query({ text: 'select 1', timeoutMs: 500 }).catch(() => {});
+  const running = [limited(), limited(), cell.check()];
+  await until(() => cell.away !== null);
+  expect(performance.now() - startMs).toBeLessThan(5_000);
+  await Promise.all(running);
+});
+
+test('a wait for a connection that slow statements have does not take the cell away', async () => {
+  const cell = await narrowCell();
   await cell.database.transaction(async (query) => {
     await query({ text: 'select 1' });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });

@@ -90,6 +90,9 @@ const tables: readonly {
   },
 ];
 
+/** Time limit of a digest, which is computed at 170,000 rows a second. */
+const DIGEST_TIMEOUT_MS = 60_000;
+
 /** A digest of what is copied of all agents: equal at home and in a cell that has all of it. Home and cells have the same time zone. */
 export async function readAgentsDigest({ query }: Queries): Promise<string> {
   const rows = tables
@@ -99,6 +102,7 @@ export async function readAgentsDigest({ query }: Queries): Promise<string> {
     text: `
       select coalesce(sum(('x' || encode(substr(sha256(convert_to(of, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint::numeric), 0)::text as digest
       from (${rows.join(' union all ')}) copied`,
+    timeoutMs: DIGEST_TIMEOUT_MS,
   });
   return row!.digest;
 }
