@@ -3,10 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { CLIENTS_MAX } from '../../../server/manage/oauth/clients.ts';
 import { registrationPolicy } from '../../../server/manage/oauth/oauth.ts';
 import { ACCESS_SECONDS, REPEAT_SECONDS } from '../../../server/manage/oauth/tokens.ts';
+import { loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { post } from '../../helpers/mcp.ts';
 import { elsewhere, OAuthClient, REDIRECT, register, startOAuthApp } from '../../helpers/oauth.ts';
 import { addPerson, PASSWORD, request } from '../../helpers/people.ts';
-import { shared } from '../../helpers/shared.ts';
+import { someKey } from '../../helpers/settings.ts';
+import { ofTest, shared } from '../../helpers/shared.ts';
 import { problemShown } from '../../helpers/web-client.ts';
 
 const app = shared(startOAuthApp);
@@ -213,6 +216,21 @@ describe('a refresh token', () => {
     expect(body.expires_in).toBeLessThanOrEqual(ACCESS_SECONDS - REPEAT_SECONDS + 5);
     expect(await works(body.access_token)).toBe(true);
     expect((await client.refresh(body.refresh_token)).status).toBe(200);
+  });
+
+  test('repeated at once at a process with a new SECRETS_KEY: the same tokens; by another client or without access: none', async () => {
+    const [client, stranger] = [await OAuthClient.register(app), await OAuthClient.register(app)];
+    const { refresh_token } = await client.tokens(person, access);
+    const { body } = await client.refresh(refresh_token);
+    const { PUBLIC_URL } = app.settings;
+    const keys = { SECRETS_KEY: someKey, SECRETS_KEY_PREVIOUS: loadSecretsKeys(app.settings)[0]! };
+    const other = await ofTest(startTestApp({ ...keys, PUBLIC_URL, OAUTH_ENABLED: 'true' }, app));
+    const again = await new OAuthClient(other, client.id).refresh(refresh_token);
+    expect(again.body).toEqual({ ...body, expires_in: again.body.expires_in });
+    expect((await stranger.refresh(refresh_token)).body.error).toBe('invalid_grant');
+    expect(await works(body.access_token)).toBe(true);
+    await client.post('revoke', { token: body.refresh_token });
+    expect((await client.refresh(refresh_token)).body.error).toBe('invalid_grant');
   });
 
   test('of two refreshes ago ends all tokens, however soon', async () => {
