@@ -156,21 +156,22 @@ describe('a page that is open', () => {
     const tab = await openTab(app, person);
     await tab.page.goto(`/deliveries?agent_id=${agent.id}`);
     const list = tab.page.locator('#deliveries');
-    for (const [delivery, address] of [
-      [second, `/deliveries/${second.id}`],
-      [third, `/webhooks/${webhook.id}`],
+    for (const [delivery, chosen] of [
+      [second, `a[href="/deliveries/${second.id}"]`],
+      [third, `a[href="/webhooks/${webhook.id}"]`],
+      [third, '.copy'],
     ]) {
       const row = list.locator('tr', { has: tab.page.locator(`a[href="/deliveries/${delivery.id}"]`) });
-      await row.locator(`a[href="${address}"]`).focus();
+      await row.locator(chosen).focus();
       await list.evaluate((element) => element.setAttribute('data-before', ''));
       await tab.page.evaluate("htmx.trigger('#deliveries-live', 'live')");
       await tab.page.locator('#deliveries:not([data-before])').waitFor();
-      await row.locator(`a[href="${address}"]:focus`).waitFor();
+      await row.locator(`${chosen}:focus`).waitFor();
     }
     await tab.close();
   });
 
-  test('is not refreshed while a form in it has what was typed', async () => {
+  test('is not refreshed while a form in it has what was typed, and says for how long', async () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await send(webhook);
@@ -189,6 +190,10 @@ describe('a page that is open', () => {
     await tab.page.locator('select[name="snooze"]').selectOption('1d');
     await tab.page.getByRole('button', { name: 'Save' }).focus();
     expect(await isUsed()).toBe(true);
+    // Half a minute later, the part says so.
+    await tab.page.evaluate("renew('counters'); stateOf(document.getElementById('issues-live')).goodMs -= 31_000");
+    await tab.page.locator('#issues-live', { hasText: /^Not updated for \d\d s$/ }).waitFor();
+    expect(await tab.page.locator('#issues').getAttribute('data-old')).toBeNull();
     await tab.close();
   });
 

@@ -15,6 +15,8 @@ const REFRESH_TIMEOUT_MS = 5_000;
 const RETRY_MS = 5000;
 /** Counters arrive every second. */
 const SILENCE_MS = 5_000;
+/** A part that is in use, and so not refreshed, for longer than any pause says how old it is. */
+const USED_MS = 30_000;
 const SIGNED_OUT = 'You are signed out.';
 
 /** What does not work now, by a message with counters; the texts are in partials/layout/outages.eta. */
@@ -183,17 +185,18 @@ document.addEventListener('htmx:afterSettle', (event) => {
   if (event.target === document.getElementById('main')) tell(null);
 });
 
-/** Shows the age of each live part that cannot be refreshed, and greys out its content. */
+/** Shows the age of each live part that is not refreshed, and greys out its content if it cannot be. */
 function showAges() {
   const nowMs = performance.now();
   const silent = countersMs !== null && nowMs - countersMs > SILENCE_MS;
   for (const part of liveParts()) {
     const state = stateOf(part);
     const isOld = silent || state.failures > 0 || failures > 1 || isDatabaseDown();
-    const shows = isOld && !part.hasAttribute('data-paused');
+    const isKept = state.wanted && nowMs - state.goodMs > USED_MS;
+    const shows = (isOld || isKept) && !part.hasAttribute('data-paused');
     if (!shows && !state.wanted) state.goodMs = nowMs;
     part.hidden = !shows;
-    shownBy(part)?.toggleAttribute('data-old', shows);
+    shownBy(part)?.toggleAttribute('data-old', shows && isOld);
     if (shows) part.textContent = `Not updated for ${ageText(nowMs - state.goodMs)}`;
   }
 }

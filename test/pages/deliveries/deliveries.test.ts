@@ -1,5 +1,6 @@
 /** The list of deliveries, whose rows are chosen by boxes, which work without JavaScript; one delivery; and the tables on the page of an agent. */
 import { expect, test } from 'vitest';
+import { Renderer } from '../../../server/pages/serve/answers.ts';
 import { addAgent, send, storeEvents } from '../../helpers/agents.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -73,6 +74,21 @@ test('a delivery that another one with its key holds is marked in the list and o
   const marks = (page: string) => page.match(/>held<\/span>/g)?.length;
   expect(marks(await get(`/deliveries?agent_id=${agent.id}`))).toBe(1);
   expect(marks(await get(`/agents/${agent.id}`))).toBe(1);
+});
+
+test('a list that its time limit ended says how far it got, goes on by a link, and is refreshed less often', () => {
+  const choices = { names: {}, complete: true };
+  const page = { items: [], next_cursor: 'next', complete: false, searched_to: '2026-01-31T10:00:00.000Z' };
+  const data = { filters: { webhook_id: 'one' }, errors: {}, agents: choices, webhooks: choices, may: () => true };
+  const list = (searched: object) =>
+    new Renderer().render('deliveries/list', { ...data, page: { ...page, ...searched } });
+  expect(list({})).toMatch(
+    /data-every="15".*Searched back to <time datetime="2026-01-31T10:00:00.000Z".*cursor=next" rel="next">Search further back/s,
+  );
+  expect(list({})).not.toContain('class="empty"');
+  const whole = list({ next_cursor: undefined, searched_to: undefined });
+  expect(whole).toContain('No matching deliveries');
+  expect(whole).not.toContain('data-every');
 });
 
 test('the dead letters of an agent, or of one of its webhooks, are replayed by one button', async () => {
