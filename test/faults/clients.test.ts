@@ -58,8 +58,9 @@ test('the event of a client that disconnects before the response is stored or no
   const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n`;
   const request = `${head}X-Hub-Signature-256: ${signatureOf(webhook.secret!, body)}\r\n\r\n${body}`;
   for (let i = 0; i < 20; i++) {
-    const client = await ofTest(RawClient.connect(app.port));
+    const client = await RawClient.connect(app.port);
     await client.send(request);
+    client.destroy();
   }
   await expectServed();
   await until(async () => (await openRequests()) === 0 && (await heldBytes()) === 0);

@@ -1,10 +1,10 @@
 /** A start that waits for another migration, for Redis or for its port: it says what it waits for, and ends at once when it is stopped. */
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { openDatabase } from '../../server/store/connect/pool.ts';
-import { freePort } from '../helpers/ports.ts';
+import { freePort, listening } from '../helpers/ports.ts';
 import { emptyDatabase } from '../helpers/postgres.ts';
 import { childrenOf, look } from '../helpers/processes.ts';
 import { startRedis } from '../helpers/redis.ts';
@@ -98,10 +98,7 @@ test('a start that requires Redis is refused after RATE_LIMIT_WAIT_SECONDS', asy
 });
 
 test('a start that is refused ends, whatever else it waits for', async () => {
-  const other = createServer();
-  await once(other.listen(0, '127.0.0.1'), 'listening');
-  onTestFinished(() => void other.close());
-  const { port: METRICS_PORT } = other.address() as AddressInfo;
+  const METRICS_PORT = await listening(createServer());
   await whileMigrating(async () => {
     await start({ METRICS_PORT });
     expect(await weir.ended).toBe(1);

@@ -1,5 +1,4 @@
 /** What `weir start` refuses: one sentence on stderr that names the setting, exit code 1, and no process left. */
-import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -11,7 +10,7 @@ import { recordKeys } from '../../../server/store/secrets/keys.ts';
 import { fingerprintOf } from '../../../server/store/secrets/seal.ts';
 import type { Overrides } from '../../helpers/app.ts';
 import { PASSWORD, request } from '../../helpers/people.ts';
-import { freePort } from '../../helpers/ports.ts';
+import { freePort, listening } from '../../helpers/ports.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { isListening, processesOf } from '../../helpers/processes.ts';
 import { signedRequest } from '../../helpers/requests.ts';
@@ -30,12 +29,7 @@ beforeAll(async () => {
 afterAll(() => rm(dataDir, { recursive: true, force: true }));
 
 /** A port that another server uses until the test ends. */
-async function takenPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-  return (server.address() as { port: number }).port;
-}
+const takenPort = () => listening(createServer());
 
 const newer = migrationFiles().at(-1)!.version + 1;
 

@@ -98,20 +98,10 @@ test('weir spool drain stores each event in its cell', async () => {
   expect(await Promise.all(ids.map((id, cell) => isStored(id, cell)))).toEqual([true, true]);
 });
 
-/** The server of a cell that answers what it likes: its database finds the functions of the schema `evil` before those of Postgres. */
-beforeEach(async () => {
-  folder = temporaryDirectory();
-  waits = [];
-  const write = (line: string) => {
-    const { event, reason } = JSON.parse(line) as { event: string; reason: string };
-    if (event === 'spool_waiting') waits.push(reason);
-  };
-  const log = createLog({ write, flush: () => {}, dropped: () => 0 }, 'info', {});
-  drain = spoolDrain({ folder, cells: app.primary, retentionDays: () => 30, log });
-  return () => drain.stop();
-});
-
-/** Lets the server of the cell answer by these functions in its new sessions, and in those alone. */
+/**
+ * Lets the server of the cell answer what it likes, by these functions, in its new sessions and in those alone: its database finds the
+ * functions of the schema `evil` before those of Postgres.
+ */
 async function lie(...functions: string[]): Promise<void> {
   const [cell] = app.cells;
   const run = (text: string) => cell!.database.query({ text });

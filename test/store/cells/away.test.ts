@@ -1,6 +1,6 @@
 /** A cell, or home, that does not answer. */
 import { randomUUID } from 'node:crypto';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { Agent } from '../../../server/deliver/client/index.ts';
@@ -15,6 +15,8 @@ import { seal } from '../../../server/store/secrets/seal.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
+import { fakeTimers } from '../../helpers/clock.ts';
+import { listening } from '../../helpers/ports.ts';
 import { relayTo } from '../../helpers/relay.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -244,8 +246,7 @@ test('a wait for a connection that slow statements have does not take the cell a
   const cell = await narrowCell();
   await cell.database.transaction(async (query) => {
     await query({ text: 'select 1' });
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    fakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const waits = [cell.check(), expect(cell.database.query({ text: 'select 1' })).rejects.toThrow('timeout exceeded')];
     await vi.advanceTimersByTimeAsync(0);
     await vi.advanceTimersByTimeAsync(10_000);
@@ -257,11 +258,9 @@ test('a wait for a connection that slow statements have does not take the cell a
 
 test('a cell that accepts connections and answers nothing does not delay the return of another one', async () => {
   const sockets: Socket[] = [];
-  const silent = createServer((socket) => sockets.push(socket));
-  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  const port = await listening(createServer((socket) => sockets.push(socket)));
   const id = randomUUID();
   const [key] = derivedKeys(loadSecretsKeys(app.settings), 'cells');
-  const { port } = silent.address() as AddressInfo;
   const conninfo = `host=127.0.0.1 port=${port} user=weir dbname=weir sslmode=disable gssencmode=disable connect_timeout=60`;
   await app.sql(
     `insert into cells (number, id, name, sealed, state) values (9, $1, 'silent', $2, 'active')`,
@@ -270,7 +269,6 @@ test('a cell that accepts connections and answers nothing does not delay the ret
   );
   onTestFinished(async () => {
     await app.sql('delete from cells where id = $1', id);
-    silent.close();
     for (const socket of sockets) socket.destroy();
   });
   await app.primary.load();

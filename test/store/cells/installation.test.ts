@@ -18,7 +18,7 @@ import { startCellApp } from '../../helpers/cells.ts';
 import { emptyDatabase, type FreshDatabase } from '../../helpers/postgres.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
-import { until } from '../../helpers/wait.ts';
+import { gate, until } from '../../helpers/wait.ts';
 
 const app = shared(() => startCellApp(2));
 let webhooks: TestWebhook[];
@@ -118,10 +118,7 @@ test.each(['ends', 'fails'])(
       return app.weir('cell', 'add', '--database-file', file, '--name', name);
     };
     const listed = async () => (await app.json('cell', 'list')).items.slice(3);
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const { opened: released, open: release } = gate();
     // The migration of the cell waits for this lock.
     const holding = slow.database.transaction(async (query) => {
       await query({ text: `select pg_advisory_xact_lock(${advisoryLocks.schema})` });
