@@ -120,6 +120,9 @@ interface Conditions {
   values: unknown[];
 }
 
+/** SQL: a time. A plan for any values has the partitions of all days: with 365 of them it took 160 ms for each span, of 4 hours in all. */
+const asText = (time: string) => `'${isoTime(Date.parse(time))}'`;
+
 function conditionsOf(filter: DeliveryFilter, before: string | null, limit: number): Conditions {
   const { agentId, webhookId, state, eventId, held = null, reason, from, to } = filter;
   const values: unknown[] = [limit];
@@ -133,8 +136,9 @@ function conditionsOf(filter: DeliveryFilter, before: string | null, limit: numb
     reason && `reason = ${value(reason)}`,
     // The event's time selects the partition.
     eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
-    from && `deliveries.received_at >= ${value(from)}`,
-    to && `deliveries.received_at < ${value(to)}`,
+    from && `deliveries.received_at >= ${asText(from)}`,
+    to && `deliveries.received_at < ${asText(to)}`,
+    before && `deliveries.received_at <= ${asText(uuidv7Time(before))}`,
     before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
   return { where: ['true', ...conditions].join(' and '), values };
