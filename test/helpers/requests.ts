@@ -3,6 +3,9 @@ import { createHmac } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { PATIENCE_MS } from './wait.ts';
 
+/** Whether the binary of uWebSockets.js 3.0.6 for this Node is of a later release of the library, with another parser. */
+export const hasLaterParser = Number(process.versions.modules) > 127;
+
 /** `sha256=<hex>` as a sender computes it, independent of Weir's own code. */
 export function signatureOf(secret: string, body: string | Uint8Array): string {
   return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;

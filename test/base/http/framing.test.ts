@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
-import { RawClient } from '../../helpers/requests.ts';
+import { hasLaterParser, RawClient } from '../../helpers/requests.ts';
 import { ofTest } from '../../helpers/shared.ts';
 
 let app: TestApp;
@@ -88,7 +88,10 @@ describe('with CHUNKED_BODIES=refuse', () => {
   test('a second Host is answered 400 once, and nothing after the head is served', async () => {
     for (const other of ['x', 'y']) {
       const fields = `Host: ${other}\r\nContent-Length: ${hidden.length}`;
-      expect(await conversation(post(fields) + hidden + hidden)).toEqual(['400 host_repeated']);
+      expect(await conversation(post(fields) + hidden + hidden)).toEqual([
+        // The later parser refuses it itself.
+        hasLaterParser ? '400' : '400 host_repeated',
+      ]);
     }
     await expectNothingServed();
   });

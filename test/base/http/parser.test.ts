@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { startTestApp } from '../../helpers/app.ts';
-import { RawClient } from '../../helpers/requests.ts';
+import { hasLaterParser, RawClient } from '../../helpers/requests.ts';
 import { ofTest, shared } from '../../helpers/shared.ts';
 
 const app = shared(startTestApp);
@@ -15,6 +15,8 @@ const post = (body: string, version = '1.1') =>
   `POST ${webhook.path} HTTP/${version}\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 /** The error page of the parser: 505 on Node 20, 400 in later releases. */
 const REFUSED = 'refused by the parser';
+/** On Node 24 an empty line before a request gets no response, until the connection is closed because it is idle. */
+const EMPTY_LINE = hasLaterParser ? [] : [REFUSED];
 
 /** The status of each response on one connection, until it is closed. Each part is sent after the response to the one before. */
 async function statuses(...parts: string[]): Promise<(number | string)[]> {
@@ -41,12 +43,12 @@ async function storedBodies(): Promise<string[]> {
 
 test.each<[what: string, parts: () => string[], answers: (number | string)[], stored: string[]]>([
   ['requests one after the other', () => [post('one'), post('two')], [202, 202], ['one', 'two']],
-  ['an empty line after a body', () => [post('one'), `\r\n${post('two')}`], [202, REFUSED], ['one']],
-  ['an empty line before the first request', () => [`\r\n${post('one')}`], [REFUSED], []],
+  ['an empty line after a body', () => [post('one'), `\r\n${post('two')}`], [202, ...EMPTY_LINE], ['one']],
+  ['an empty line before the first request', () => [`\r\n${post('one')}`], EMPTY_LINE, []],
   [
     'a line end after a body that its length does not count',
     () => [`${post('one')}\r\n`, post('two')],
-    [202, REFUSED],
+    [202, ...EMPTY_LINE],
     ['one'],
   ],
   ['the absolute form of a target', () => [get(`GET http://127.0.0.1:${app.port}/healthz HTTP/1.1`)], [REFUSED], []],
@@ -67,12 +69,14 @@ test('two events in one write end the connection without a response; the first m
 const withFields = (count: number) =>
   `GET /healthz HTTP/1.1\r\n${Array.from({ length: count }, (_, i) => `X-${i}: 1\r\n`).join('')}Host: x\r\n\r\n`;
 
-test('98 header fields are read, and a request with 99 gets no response', async () => {
+test('98 header fields are read, and a request with 99 is answered 431', async () => {
   expect(await statuses(withFields(97))).toEqual([200]);
   const client = await ofTest(RawClient.connect(app.port));
   await client.send(withFields(98));
-  await expect(client.answer({ timeoutMs: 500 })).rejects.toThrow('no answer after 500 ms; so far: ');
-  // The parser takes it for an unfinished head, and answers it when it reaches the limit of one.
-  void client.send('x'.repeat(131_072));
+  if (!hasLaterParser) {
+    // The parser takes it for an unfinished head, and answers it when it reaches the limit of one.
+    await expect(client.answer({ timeoutMs: 500 })).rejects.toThrow('no answer after 500 ms; so far: ');
+    void client.send('x'.repeat(131_072));
+  }
   expect((await client.answer())?.status).toBe(431);
 });
