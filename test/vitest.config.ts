@@ -11,6 +11,9 @@ class FaultsFirst extends BaseSequencer {
   }
 }
 
+// As in the processes of Weir (server/operate/primary/forks.ts): each connection to a server that does not answer takes a thread.
+process.env.UV_THREADPOOL_SIZE ??= '16';
+
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],

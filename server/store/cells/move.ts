@@ -91,17 +91,17 @@ async function readKeys(
   since: Since | null,
 ): Promise<DedupeKey[]> {
   const fromMs = (since?.ms ?? 0) - CLOCKS_APART_MS;
+  const isNew = `and (event_id >= $3 or expires_at >= $4::timestamptz + make_interval(
+                   days => least($5::int, (select retention_days from webhooks where id = $1))))`;
   const rows = await query<DedupeKey>({
     text: `
       select encode(key, 'hex') as key, event_id, ${isoText('expires_at')} as expires_at from dedupe_keys
-      where webhook_id = $1 and key > decode($2, 'hex') and expires_at > now()
-        and ($3::uuid is null or event_id >= $3 or expires_at >= $4::timestamptz + make_interval(
-          days => least($5::int, (select retention_days from webhooks where id = $1))))
+      where webhook_id = $1 and key > decode($2, 'hex') and expires_at > now() ${since === null ? '' : isNew}
       order by key limit ${AT_A_TIME}`,
     values: [
       webhookId,
       after,
-      ...(since === null ? [null, null, null] : [uuidAt(fromMs), new Date(fromMs).toISOString(), since.retentionDays]),
+      ...(since === null ? [] : [uuidAt(fromMs), new Date(fromMs).toISOString(), since.retentionDays]),
     ],
   });
   return expected(keysSchema, rows);
