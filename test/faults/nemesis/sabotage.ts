@@ -111,7 +111,8 @@ const sabotages: Readonly<Record<string, Record<string, (copy: Copy) => unknown>
   'a delivery is attempted up to the limit': {
     'a delivery has more attempts': (copy) => Object.assign(copy.delivery('a0'), { attempts: 99 }),
     'a delivery is dead after its first attempt': (copy) =>
-      Object.assign(copy.delivery('a0'), { state: 'dead', attempts: 1 }),
+      // A lease that expired would explain it.
+      Object.assign(copy.delivery('a0'), { state: 'dead', attempts: 1, history: '' }),
   },
   'an agent that acknowledges everything has no dead delivery': {
     'its delivery is dead': (copy) => Object.assign(copy.delivery('a3'), { state: 'dead' }),
