@@ -18,8 +18,8 @@ import {
   readUnreported,
   updateAlerts,
 } from '../../store/queries/alerts/alerts.ts';
-import { readDeletedWebhooks } from '../../store/queries/alerts/condition-signs.ts';
 import { alertBody, DISK_HERE } from './describe.ts';
+import { leftOutOf } from './issues.ts';
 import { type AlertSettings, type Machine, type MachineSpool, type Reported, readReported } from './reported.ts';
 
 /** A machine that has not reported for this long is gone. */
@@ -62,10 +62,8 @@ export function evaluate(
     const { held, cut } = await readReported(query, settings, machine, nowMs);
     const missing = reads.cellsAway === undefined ? [] : OVER_CELLS;
     const active = await readActiveAlerts(query);
-    const left = active.filter(({ condition: of }) => cut.has(of) && conditionOf(of).subject === 'webhook');
-    const deleted = await readDeletedWebhooks({ query }, left);
-    const mayHold = ({ condition, subject_id }: ActiveAlert) =>
-      (cut.has(condition) && !deleted.has(subject_id)) || missing.some((one) => one === condition);
+    const isLeftOut = await leftOutOf(cut, active, ({ condition }) => condition, query);
+    const mayHold = (alert: ActiveAlert) => isLeftOut(alert) || missing.some((one) => one === alert.condition);
     const ended = await updateAlerts(query, progressOf(active, held, mayHold, spool, nowMs));
     const began = begin(active, held, nowMs);
     for (const alert of began) await insertAlert(query, alert);

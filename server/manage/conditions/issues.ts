@@ -43,9 +43,7 @@ export async function recordHeld(
 ): Promise<void> {
   const changed = async (query: Query) => {
     const rows = await readCurrentIssues(query, nowMs - RETURN_MS);
-    const left = rows.filter(({ kind }) => cut.has(kind) && conditionOf(kind).subject === 'webhook');
-    const deleted = await readDeletedWebhooks({ query }, left);
-    return changesOf(rows, held, ({ kind, subject_id }) => cut.has(kind) && !deleted.has(subject_id), nowMs);
+    return changesOf(rows, held, await leftOutOf(cut, rows, ({ kind }) => kind, query), nowMs);
   };
   if ((await changed(database.query)).length === 0) return;
   await database.transaction(async (query) => {
@@ -57,6 +55,22 @@ export async function recordHeld(
     await writeIssues(query, changes);
     if (begun.length > 0) await deleteOldIssues(query);
   });
+}
+
+/**
+ * Whether the condition of a row, of an issue or an alert, may hold though it was not read: its list was cut, and its webhook, if it is about
+ * one, is not deleted.
+ * @param cut the conditions whose lists were cut
+ */
+export async function leftOutOf<Kind extends ConditionKind, Row extends { subject_id: string }>(
+  cut: ReadonlySet<Kind>,
+  rows: readonly Row[],
+  kindOf: (row: Row) => Kind,
+  query: Query,
+): Promise<(row: Row) => boolean> {
+  const ofWebhooks = rows.filter((row) => cut.has(kindOf(row)) && conditionOf(kindOf(row)).subject === 'webhook');
+  const deleted = await readDeletedWebhooks({ query }, ofWebhooks);
+  return (row) => cut.has(kindOf(row)) && !deleted.has(row.subject_id);
 }
 
 type Change = IssueRow & { isNew: boolean };
