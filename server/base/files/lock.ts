@@ -113,7 +113,7 @@ function openLockFile(path: string): number {
   }
 }
 
-/** Whether the path is of another file by now, which another process can lock: the holder before has removed the one that was opened. */
+/** Whether the path is of another file by now, which another process can lock: the holder before has removed the opened one. */
 function wasReplaced(path: string, file: number): boolean {
   const opened = fstatSync(file);
   const found = statSync(path, { throwIfNoEntry: false });

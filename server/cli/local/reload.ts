@@ -17,7 +17,7 @@ export function define(command: Command, io: CommandIo): void {
     const give = orders(io);
     const { requested = 0 } = await give('POST', 'reload');
     const control = await until(give, ({ restart }) => {
-      // A restart that was requested runs, or follows on the one that runs.
+      // A restart that was requested runs, or follows on a running one.
       if (restart === null || (restart.number < requested && restart.state !== 'running'))
         throw new CommandError(
           'Weir was restarted before it had replaced its processes: it has the settings of that start',

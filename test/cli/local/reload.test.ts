@@ -59,7 +59,7 @@ test.each<[string, number, Partial<RestartReport>, string]>([
   expect(await run('reload')).toEqual({ code: 0, out, err: '' });
 });
 
-test('weir reload waits for its own restart, after the one that runs', async () => {
+test('weir reload waits for its own restart, after a running one', async () => {
   answers = [
     requested(2, { state: 'running' }),
     control(1, { state: 'running' }),

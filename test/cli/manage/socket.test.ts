@@ -227,7 +227,7 @@ test('without a usable folder Weir serves, and says so', () => {
   folder.close();
 });
 
-test('a stream goes on until its client leaves', async () => {
+test('a stream stays open until its client leaves', async () => {
   const { url } = await app.addWebhook({ secret: null });
   const stream = await open('GET', '/api/v1/stream');
   onTestFinished(() => void stream.destroy());

@@ -76,7 +76,7 @@ test('a delivery that another one with its key holds is marked in the list and o
   expect(marks(await get(`/agents/${agent.id}`))).toBe(1);
 });
 
-test('a list that its time limit ended says how far it got, goes on by a link, and is refreshed less often', () => {
+test('a list that its time limit ended says how far it got, continues by a link, and is refreshed less often', () => {
   const choices = { names: {}, complete: true };
   const page = { items: [], next_cursor: 'next', complete: false, searched_to: '2026-01-31T10:00:00.000Z' };
   const data = { filters: { webhook_id: 'one' }, errors: {}, agents: choices, webhooks: choices, may: () => true };
