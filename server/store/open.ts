@@ -15,13 +15,11 @@ import { requireFit } from './server-checks.ts';
 /** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}
 
-export interface OpenedDatabase {
+export interface AttachedDatabase {
   conninfo: string;
   /** Connection string of the serving processes, which have a role of their own on an embedded server. */
   servingConninfo: string;
   database: DatabasePool;
-  /** Names of the migrations that were applied. */
-  migrated: string[];
   /** Restarts an embedded server that was killed. Does nothing while it runs, and for an external server. */
   revive(): Promise<void>;
   /** Closes the pool; the last user of an embedded server stops it. */
@@ -63,19 +61,20 @@ interface AttachOptions {
 }
 
 /**
- * Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError.
+ * Checks and migrates an attached database; detaches if that fails. Resolves with the names of the migrations that were applied. Throws
+ * DatabaseError.
  * @param log progress of the embedded server, for users.
  */
-export function openMigrated(settings: Settings, log: Report, options: AttachOptions): Promise<OpenedDatabase> {
-  return openPrepared(settings, log, options, async (database) => {
+export function migrateAttached(attached: AttachedDatabase, settings: Settings, log: Report): Promise<string[]> {
+  return orDetach(attached, settings, async ({ database }) => {
     await requireFit(database);
     return migrate(database, { onBlocked: (waitsFor) => log(describeBlocked(waitsFor)) });
   });
 }
 
-/** Like openMigrated, for a database whose schema this release can serve as it is. */
-export function openCurrent(settings: Settings, log: Report, options: AttachOptions): Promise<OpenedDatabase> {
-  return openPrepared(settings, log, options, async (database) => {
+/** Like migrateAttached, for a database whose schema this release can serve as it is. */
+export function requireCurrent(attached: AttachedDatabase, settings: Settings): Promise<string[]> {
+  return orDetach(attached, settings, async ({ database }) => {
     const applied = await appliedVersions(database);
     const problem = applied.size === 0 ? noSchema : (versionProblem(applied) ?? outdated(applied));
     if (problem !== null) throw problem;
@@ -83,20 +82,15 @@ export function openCurrent(settings: Settings, log: Report, options: AttachOpti
   });
 }
 
-/** @param prepare resolves with the names of the migrations that it applied */
-async function openPrepared(
+function orDetach<T>(
+  attached: AttachedDatabase,
   settings: Settings,
-  log: Report,
-  options: AttachOptions,
-  prepare: (database: DatabasePool) => Promise<string[]>,
-): Promise<OpenedDatabase> {
-  const attached = await openUnmigrated(settings, log, options);
-  try {
-    return { ...attached, migrated: await prepare(attached.database) };
-  } catch (error) {
+  work: (attached: AttachedDatabase) => Promise<T>,
+): Promise<T> {
+  return work(attached).catch(async (error) => {
     await attached.detach();
     throw unusable(attached.conninfo, error, settings);
-  }
+  });
 }
 
 const noSchema = new OperatorError('it has no schema of Weir', `create it: ${weirCommand()} start`);
@@ -115,12 +109,15 @@ export function openCell(conninfo: string): DatabasePool {
   return openDatabase(conninfo, { connectionsMax: PRIMARY_CONNECTIONS, applicationName: 'weir-primary' });
 }
 
-/** Attaches the database without a migration. Does not connect to an external server. */
-export async function openUnmigrated(
+/**
+ * Starts or joins the embedded server, or opens a pool of an external one, to which it does not connect. Migrates nothing. Throws
+ * EmbeddedPostgresError.
+ */
+export async function attachDatabase(
   settings: Settings,
   log: Report,
   { joinSmaller, stopping }: AttachOptions,
-): Promise<Omit<OpenedDatabase, 'migrated'>> {
+): Promise<AttachedDatabase> {
   const joinServer = () =>
     joinEmbeddedPostgres({
       dataDir: settings.DATA_DIR,

@@ -9,7 +9,7 @@ import type { Log } from '../../server/base/telemetry/log.ts';
 import { readUnfit } from '../../server/manage/api/cells/make.ts';
 import { checkDatabase } from '../../server/operate/doctor/database.ts';
 import { prepareDatabase } from '../../server/operate/primary/prepare.ts';
-import { openCell, openMigrated } from '../../server/store/open.ts';
+import { attachDatabase, migrateAttached, openCell } from '../../server/store/open.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -40,9 +40,9 @@ const lookers: Record<string, (conninfo: string) => Promise<string | null>> = {
       .finally(() => database.close());
   },
   async 'weir migrate'(conninfo) {
-    const opened = openMigrated(settings(conninfo), () => {}, { joinSmaller: true });
-    return opened.then(
-      ({ detach }) => detach().then(() => null),
+    const attached = await attachDatabase(settings(conninfo), () => {}, { joinSmaller: true });
+    return migrateAttached(attached, settings(conninfo), () => {}).then(
+      () => attached.detach().then(() => null),
       ({ finding, fix }) => `${finding}; ${fix}`,
     );
   },

@@ -170,7 +170,7 @@ async function measureCurve(
     }
   };
   try {
-    const session = await openSession(io, { migrates: true });
+    const session = await openSession(io, { migrates: true, endsOnSignal: false });
     await measure(session).finally(session.detach);
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -7,10 +7,12 @@ import { copyToAll } from '../../store/cells/copy.ts';
 import { Changes } from '../../store/connect/listen.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { hasEmbeddedData } from '../../store/embedded/join.ts';
-import { type OpenedDatabase, openCell, openCurrent, openMigrated } from '../../store/open.ts';
+import { type AttachedDatabase, attachDatabase, migrateAttached, openCell, requireCurrent } from '../../store/open.ts';
 import { derivedKeys, loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 
-export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
+export interface CommandSession extends Omit<AttachedDatabase, 'database'> {
+  /** Names of the migrations that were applied. */
+  migrated: string[];
   database: Database;
   changes: Changes;
   cells: Cells;
@@ -22,27 +24,47 @@ export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
 const NO_INSTALLATION = 3;
 
 /**
- * Attaches the database, and starts the embedded one when it is not running. The caller detaches. Throws CommandError, before anything is
- * written, if there is no installation; but `migrates` creates one, and upgrades its schema.
+ * Attaches the database, and starts the embedded one when it is not running. The caller detaches. Until then a signal ends this program only
+ * after it has left the embedded server, also while that starts: the last user stops it, so that no server is left running. Throws
+ * CommandError, before anything is written, if there is no installation; but `migrates` creates one, and upgrades its schema.
+ * @param options.endsOnSignal false: the caller handles signals, and detaches
  */
-export async function openSession(io: CommandIo, { migrates = false } = {}): Promise<CommandSession> {
+export async function openSession(
+  io: CommandIo,
+  { migrates = false, endsOnSignal = true } = {},
+): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
   if (!migrates) await requireInstallation(settings);
   const keys = loadSecretsKeys(settings);
-  const open = migrates ? openMigrated : openCurrent;
-  const attached = await open(settings, (line) => printLine(io, `weir: ${line}`), { joinSmaller: true });
-  const cells = new Cells({
-    home: attached.database,
-    conninfo: attached.conninfo,
-    keys: derivedKeys(keys, 'cells'),
-    open: openCell,
+  const stop = new AbortController();
+  const log = (line: string) => printLine(io, `weir: ${line}`);
+  const attaching = attachDatabase(settings, log, { joinSmaller: true, stopping: stop.signal });
+  const ignoreSignals = onSignals(async (signal) => {
+    if (!endsOnSignal) return;
+    stop.abort();
+    await attaching.then(({ leave }) => leave()).catch(() => {});
+    ignoreSignals();
+    process.kill(process.pid, signal);
   });
-  const detach = async () => {
-    await cells.close();
-    await attached.detach();
-  };
-  const changes = new Changes(attached.database, () => copyToAll(cells));
-  return { ...attached, database: cells.database, cells, changes, detach, settings, keys };
+  try {
+    const attached = await attaching;
+    const migrated = await (migrates ? migrateAttached(attached, settings, log) : requireCurrent(attached, settings));
+    const cells = new Cells({
+      home: attached.database,
+      conninfo: attached.conninfo,
+      keys: derivedKeys(keys, 'cells'),
+      open: openCell,
+    });
+    const detach = async () => {
+      await cells.close();
+      await attached.detach().finally(ignoreSignals);
+    };
+    const changes = new Changes(attached.database, () => copyToAll(cells));
+    return { ...attached, migrated, database: cells.database, cells, changes, detach, settings, keys };
+  } catch (error) {
+    ignoreSignals();
+    throw error;
+  }
 }
 
 /** Throws CommandError if the settings name an embedded database that does not exist: no command but a few creates one. */
@@ -54,19 +76,6 @@ export async function requireInstallation({ database, DATA_DIR }: Settings): Pro
   );
 }
 
-/**
- * Until the returned function is called, a signal ends this program only after it has left the embedded server: the last user stops it,
- * and no server is left running.
- */
-export function endOnSignal({ leave }: Pick<CommandSession, 'leave'>): () => void {
-  const ignoreSignals = onSignals(async (signal) => {
-    await leave().catch(() => {});
-    ignoreSignals();
-    process.kill(process.pid, signal);
-  });
-  return ignoreSignals;
-}
-
 /** Runs the work on the attached database, and detaches in every case. */
 export async function withDatabase<T>(
   io: CommandIo,
@@ -74,11 +83,5 @@ export async function withDatabase<T>(
   options?: { migrates: boolean },
 ): Promise<T> {
   const session = await openSession(io, options);
-  const ignoreSignals = endOnSignal(session);
-  try {
-    return await work(session);
-  } finally {
-    ignoreSignals();
-    await session.detach();
-  }
+  return work(session).finally(session.detach);
 }

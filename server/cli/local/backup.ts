@@ -15,7 +15,7 @@ import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { hasEmbeddedData } from '../../store/embedded/join.ts';
 import { describeBlocked } from '../../store/migrate.ts';
-import { DatabaseError, openUnmigrated, unusable } from '../../store/open.ts';
+import { attachDatabase, DatabaseError, unusable } from '../../store/open.ts';
 import { derivedKeys, existingSecretsKeys } from '../../store/secrets/keys.ts';
 import { showTableProgress } from '../command/progress.ts';
 import { untilSignal } from '../command/run-command.ts';
@@ -217,7 +217,7 @@ async function withConfigured<T>(
   work: (attached: { conninfo: string; database: Database }) => Promise<T>,
 ): Promise<T> {
   const log = (line: string) => printLine(io, `weir: ${line}`);
-  const attached = await openUnmigrated(settings, log, { joinSmaller: true });
+  const attached = await attachDatabase(settings, log, { joinSmaller: true });
   try {
     return await work(attached).catch((error) => explain(attached.conninfo, error, settings));
   } finally {

@@ -10,13 +10,12 @@ import { Runner } from '../../manage/api/runner.ts';
 import { localAdministrator } from '../../manage/auth/local.ts';
 import { Passwords } from '../../manage/auth/password-hash.ts';
 import { commandActor } from '../../store/audit/record.ts';
-import { type CommandSession, endOnSignal, openSession } from '../command/session.ts';
+import { type CommandSession, openSession } from '../command/session.ts';
 import { type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';
 
 /** Opens the database of this machine. Rejects with OperatorError. */
 export async function openDatabaseConnection(io: CommandIo): Promise<Connection> {
   const session = await openSession(io);
-  const ignoreSignals = endOnSignal(session);
   const unused = () => {
     throw new Error('no command calls this without a Weir that serves');
   };
@@ -26,10 +25,7 @@ export async function openDatabaseConnection(io: CommandIo): Promise<Connection>
     clientCommand: '',
     call: callDatabase(session),
     readBytes: unused,
-    close: async () => {
-      ignoreSignals();
-      await session.detach();
-    },
+    close: session.detach,
   };
 }
 

@@ -11,7 +11,7 @@ import type { Log } from '../../base/telemetry/log.ts';
 import { within } from '../../base/time/every.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
 import { Cells, migrateAnsweringCells } from '../../store/cells/cells.ts';
-import { openCell, openUnmigrated } from '../../store/open.ts';
+import { attachDatabase, openCell } from '../../store/open.ts';
 import { usualHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
@@ -146,7 +146,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
 async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: AbortSignal) {
   const report = (line: string) => log('database_starting', { line });
   try {
-    const attached = await openUnmigrated(settings, report, { joinSmaller: false, stopping });
+    const attached = await attachDatabase(settings, report, { joinSmaller: false, stopping });
     undo.push(attached.detach);
     return attached;
   } catch (error) {

@@ -30,18 +30,23 @@ test('changes nothing without --write, not even by leaving its transaction', asy
   expect(await weir(app, 'sql', 'select')).toMatchObject({ code: 0 });
 });
 
-test.each(['SIGINT', 'SIGTERM'] as const)('%s stops the embedded server that it has started', async (signal) => {
-  const dataDir = await copyDataDir();
-  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
-  const { child, ended } = spawnWeir({ DATA_DIR: dataDir }, { command: ['sql', 'select pg_sleep(600)'] });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const isSelecting = async () => {
+const stages = {
+  'while the embedded server starts': async (dataDir: string) => (await postgresPids(dataDir)) !== null,
+  async 'during its statement'(dataDir: string) {
     const { backends = [] } = (await postgresPids(dataDir)) ?? {};
     const seen = await Promise.all(backends.map(look));
     return seen.some((backend) => backend?.command.endsWith(' SELECT'));
-  };
-  await until(isSelecting);
-  child.kill(signal);
-  expect(await ended).not.toBe(0);
-  expect(await postgresPids(dataDir)).toBeNull();
-});
+  },
+};
+
+for (const [stage, isReached] of Object.entries(stages))
+  test.each(['SIGINT', 'SIGTERM'] as const)(`%s ${stage} leaves no server running`, async (signal) => {
+    const dataDir = await copyDataDir();
+    onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+    const { child, ended } = spawnWeir({ DATA_DIR: dataDir }, { command: ['sql', 'select pg_sleep(600)'] });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    await until(() => isReached(dataDir));
+    child.kill(signal);
+    expect(await ended).not.toBe(0);
+    expect(await postgresPids(dataDir)).toBeNull();
+  });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { checkDatabase } from '../../../server/operate/doctor/database.ts';
-import { type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
+import { type AttachedDatabase, attachDatabase, migrateAttached } from '../../../server/store/open.ts';
 import { createPartitions, partitionedTables, partitionName } from '../../../server/store/retention/partitions.ts';
 import { checkWritable } from '../../../server/store/server-checks.ts';
 import { freePort } from '../../helpers/ports.ts';
@@ -15,12 +15,13 @@ import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 const otherKey = Buffer.alloc(32, 9).toString('base64');
 const password = 'geheim-und-lang';
 const dataDir = temporaryDirectory();
-let attached: OpenedDatabase;
+let attached: AttachedDatabase;
 const sql: Sql = (text, ...values) => sqlOf(attached.database)(text, ...values);
 
 beforeAll(async () => {
   await chmod(dataDir, 0o711);
-  attached = await openMigrated(embedded(), () => {}, { joinSmaller: false });
+  attached = await attachDatabase(embedded(), () => {}, { joinSmaller: false });
+  await migrateAttached(attached, embedded(), () => {});
 });
 
 afterAll(async () => {

@@ -7,7 +7,12 @@ import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { checkDatabase, serverChecks } from '../../../server/operate/doctor/database.ts';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
-import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
+import {
+  type AttachedDatabase,
+  attachDatabase,
+  connectionsNeeded,
+  migrateAttached,
+} from '../../../server/store/open.ts';
 import { createPartitions } from '../../../server/store/retention/partitions.ts';
 import { type Sql, sqlOf } from '../../helpers/postgres.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
@@ -18,12 +23,13 @@ import { until } from '../../helpers/wait.ts';
 const WORKERS = '8';
 
 const dataDir = temporaryDirectory();
-let attached: OpenedDatabase;
+let attached: AttachedDatabase;
 const sql: Sql = (text, ...values) => sqlOf(attached.database)(text, ...values);
 beforeAll(async () => {
   await chmod(dataDir, 0o711);
   const settings = readSettings({ DATA_DIR: dataDir, WORKERS, DB_POOL_MAX: '4' }, dataDir);
-  attached = await openMigrated(settings, () => {}, { joinSmaller: false });
+  attached = await attachDatabase(settings, () => {}, { joinSmaller: false });
+  await migrateAttached(attached, settings, () => {});
 });
 afterAll(async () => {
   await attached.detach();
