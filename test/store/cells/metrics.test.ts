@@ -40,7 +40,12 @@ test('events, commits, deliveries and sizes are reported by cell', async () => {
   await send(webhooks[0]!);
   await send(webhooks[1]!);
   await send(webhooks[1]!);
-  const text = await pageOf(app, app.primary).render();
+  const page = pageOf(app, app.primary);
+  // The first scrape waits for the figures of the databases for a second only.
+  const text = await until(async () => {
+    const rendered = await page.render();
+    return rendered.includes('weir_deliveries_pending{') && rendered;
+  });
   expect(byCell(text, 'weir_events_committed_total')).toEqual({ 0: 1, 1: 2 });
   expect(byCell(text, 'weir_commit_seconds_count')).toEqual({ 0: 1, 1: 2 });
   expect(byCell(text, 'weir_queue_events')).toEqual({ 0: 0, 1: 0 });
