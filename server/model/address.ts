@@ -86,9 +86,29 @@ export function whyUnreachable(url: string): string | null {
   return protocol === 'https:' ? null : 'Over http, anyone on the way can read the events, and some senders refuse it';
 }
 
-/** Returns the `for=` hops of a Forwarded header (RFC 7239), left to right. Obfuscated identifiers are returned unchanged. */
+/**
+ * Returns the `for=` hops of a Forwarded header (RFC 7239), left to right. Obfuscated identifiers are returned unchanged. Reads from the right,
+ * where the proxy has appended its own: whether a comma is within quotes then depends on no quote that the client sent before it.
+ */
 export function forwardedHops(header: string): string[] {
-  return [...header.matchAll(/(?:^|[;,])\s*for=(?:"([^"]*)"|([^;,\s]*))/gi)].map((match) => match[1] ?? match[2] ?? '');
+  const hops: string[] = [];
+  let end = header.length;
+  let isQuoted = false;
+  for (let i = end - 1; i >= -1; i--) {
+    if (header[i] === '"' && !isEscaped(header, i)) isQuoted = !isQuoted;
+    if (i >= 0 && (isQuoted || (header[i] !== ',' && header[i] !== ';'))) continue;
+    const hop = /^\s*for=(?:"([^"]*)"|(\S*))/i.exec(header.slice(i + 1, end));
+    if (hop !== null) hops.push(hop[1] ?? hop[2]!);
+    end = i;
+  }
+  return hops.reverse();
+}
+
+/** Whether an odd number of backslashes is before the character. */
+function isEscaped(text: string, at: number): boolean {
+  let from = at;
+  while (text[from - 1] === '\\') from--;
+  return (at - from) % 2 === 1;
 }
 
 function normalised(address: Address): string {

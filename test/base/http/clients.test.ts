@@ -90,6 +90,7 @@ test.each<Given>([
 
 test.each<Given>([
   ['the right-most address', ['Forwarded: for=6.6.6.6, for="[2001:db9::2]:80";proto=https'], '2001:db9::2'],
+  ['a forged quote before it', ['Forwarded: for=", for="[2001:db9::2]:80"'], '2001:db9::2'],
   ['a hidden one', ['Forwarded: for=_hidden'], '127.0.0.1'],
   ['and an X-Forwarded-For', ['X-Forwarded-For: 6.6.6.6', 'Forwarded: for=203.0.113.1'], '203.0.113.1'],
   ['an X-Forwarded-For alone', ['X-Forwarded-For: 6.6.6.6'], '127.0.0.1'],
