@@ -16,7 +16,7 @@ import {
   revokeAgent,
   updateAgent,
 } from '../../../store/queries/agents/agents.ts';
-import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
+import { endSubscriptions, lockAgents } from '../../../store/queries/agents/subscriptions.ts';
 import { dismissUndelivered, moveUndelivered } from '../../../store/queries/alerts/undelivered.ts';
 import { ACTED_MAX } from '../../../store/queries/deliveries/actions.ts';
 import { type AuditMembers, asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
@@ -123,6 +123,8 @@ export function settleUndelivered(
   toAgentId: string | null,
 ): Promise<Result<Settled>> {
   return database.transaction(async (query): Promise<Result<Settled>> => {
+    // Waits until an agent that is being restored is active: it keeps its deliveries.
+    await lockAgents(query);
     const agent = await findAgent(query, id);
     if (agent === undefined) return problem('agent_unknown', 'No agent has this id.');
     if (!agent.revoked) return problem('agent_active');

@@ -5,6 +5,7 @@
 import { expect, test } from 'vitest';
 import { forecast, pointsOf } from '../../../../server/manage/api/agents/backlog.ts';
 import { describeAlert } from '../../../../server/manage/conditions/describe.ts';
+import { advisoryLocks } from '../../../../server/store/advisory-locks.ts';
 import { addAgentHistory } from '../../../../server/store/queries/agents/history.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
@@ -133,13 +134,35 @@ test('an agent that has a delivery of the event does not get a second one', asyn
   expect(await other.claim({ max: 10 })).toHaveLength(2);
 });
 
+/** Resolves when a statement waits for a lock. */
+const lockAwaited = () =>
+  until(
+    async () =>
+      (await app.sql(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`))
+        .length > 0,
+  );
+
+test('an agent that is being restored keeps what waits for it', async () => {
+  const agent = await revoked();
+  const restore = await hold(
+    app.conninfo,
+    `with locked as materialized (select pg_advisory_xact_lock(${advisoryLocks.agents}))
+     update agents set revoked_at = null from locked where id = '${agent.id}'`,
+  );
+  const settling = settle(agent, null);
+  await Promise.race([settling, lockAwaited()]);
+  await restore();
+  expect((await settling).body.code).toBe('agent_active');
+  const states = await app.sql(`select state from deliveries where agent_id = '${agent.id}' order by id`);
+  expect(states).toEqual([{ state: 'leased' }, { state: 'pending' }]);
+});
+
 test('an agent that is being revoked gets nothing of another one', async () => {
   const agent = await revoked();
   const other = await addAgent(app);
   const revoke = await hold(app.conninfo, `update agents set revoked_at = now() where id = '${other.id}'`);
   const settling = settle(agent, other.id);
-  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-  await Promise.race([settling, until(async () => (await app.sql(waiting)).length > 0)]);
+  await Promise.race([settling, lockAwaited()]);
   await revoke();
   expect((await settling).status).toBe(422);
 });
