@@ -37,6 +37,10 @@ describe('the systemd unit', () => {
     expect(valuesOf('ExecStart')).toEqual(['/usr/bin/env node dist/server/cli/weir.js start']);
   });
 
+  test('is reloaded by the command that waits until every process is new', () => {
+    expect(valuesOf('ExecReload')).toEqual(['/usr/bin/env node dist/server/cli/weir.js reload']);
+  });
+
   test('is started again however often it failed', () => {
     expect(valuesOf('Restart')).toEqual(['on-failure']);
     expect(Number(valuesOf('RestartSec')[0])).toBeGreaterThan(0);
