@@ -100,6 +100,8 @@ export const issueSchema = z
     ],
   });
 export type Issue = z.output<typeof issueSchema>;
+/** What a change of an issue can overwrite: the other members change with each event. */
+export const issueChangeable = issueSchema.pick({ state: true, assignee: true, note: true, snoozed_until: true });
 
 export const issueInput = z.strictObject({
   assignee: assignee.optional(),

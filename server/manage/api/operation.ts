@@ -94,6 +94,11 @@ interface OperationFacts {
    * schema has its ETag.
    */
   representation?: z.ZodType;
+  /**
+   * Schema of the part of the representation that a change can overwrite. If-Match compares this part alone; absent: the whole
+   * representation. The GET names it too, so that both make the same ETag.
+   */
+  changeable?: z.ZodType;
   /** The response to every request is the same: it is made and compressed once. */
   isConstant?: true;
   /** Refuses API tokens and JWTs with 403 `session_required`, because the operation concerns the requester's own account. */
@@ -167,24 +172,35 @@ export function done(status: number, body?: unknown, headers?: Record<string, st
   return { kind: 'done', status, body, headers };
 }
 
-/** Returns a strong entity tag of a representation (RFC 9110, section 8.8.3). */
-export function etagOf(text: string): string {
-  return `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`;
+/**
+ * Returns a strong entity tag of a representation (RFC 9110, section 8.8.3).
+ * @param changeable text of the part that a change can overwrite, which the tag then begins with
+ */
+export function etagOf(text: string, changeable?: string): string {
+  const parts = changeable === undefined ? [text] : [changeable, text];
+  return `"${parts.map((part) => createHash('sha256').update(part).digest('base64url').slice(0, 22)).join('.')}"`;
+}
+
+/** Returns the entity tag of a representation. @param text its JSON */
+export function tagOf({ changeable }: Operation, representation: unknown, text: string): string {
+  return etagOf(text, changeable && JSON.stringify(changeable.parse(representation)));
 }
 
 /**
- * Returns the If-Match check of a request. It passes for a representation whose tag is listed, and for any representation with
- * `*` or without the header. A weak tag never matches.
+ * Returns the If-Match check of a request to an operation. It passes for a representation whose tag is listed, also one whose other part
+ * than the changeable one differs, and for any representation with `*` or without the header. A weak tag never matches.
  * @param field value of If-Match
- * @param schema schema of the GET response
  */
-export function ifMatch(
-  field: string | undefined,
-  schema: z.ZodType | undefined,
-): (representation: unknown) => boolean {
+export function ifMatch(field: string | undefined, operation: Operation): (representation: unknown) => boolean {
+  const { representation: schema } = operation;
   if (field === undefined || schema === undefined || field.trim() === '*') return () => true;
+  const compared = (tag: string) => (operation.changeable === undefined ? tag : tag.split('.')[0]);
   const listed = tagsIn(field).filter((tag) => !tag.startsWith('W/'));
-  return (representation) => listed.includes(etagOf(JSON.stringify(schema.parse(representation))));
+  return (representation) => {
+    const body = schema.parse(representation);
+    const current = compared(tagOf(operation, body, JSON.stringify(body)));
+    return listed.some((tag) => compared(tag) === current);
+  };
 }
 
 /** The problem of a request that needs a database that cannot be used; it names the cell. Null: the error is another one. */

@@ -13,11 +13,11 @@ import { type Idempotency, isKey } from './idempotency.ts';
 import {
   type Answers,
   type ApiRequest,
-  etagOf,
   ifMatch,
   type Operation,
   type Outcome,
   type Reply,
+  tagOf,
   type Who,
 } from './operation.ts';
 import type { Operations } from './operations.ts';
@@ -114,7 +114,7 @@ export class Runner {
             innerId,
             query: query.data,
             input: input.data,
-            matches: ifMatch(request.ifMatch, operation.representation),
+            matches: ifMatch(request.ifMatch, operation),
           }),
         ),
       );
@@ -235,7 +235,8 @@ function render(operation: Operation, reply: Reply<Answers>): Outcome {
   const schema = operation.answers[status];
   if (!schema) return new Rendered(status, headers, null, '') as Outcome;
   const body = schema.parse(reply.body);
-  if (schema !== operation.representation) return new Rendered(status, headers, body) as Outcome;
+  const isTagged = schema === operation.representation || operation.changeable !== undefined;
+  if (!isTagged) return new Rendered(status, headers, body) as Outcome;
   const text = JSON.stringify(body);
-  return new Rendered(status, { ...headers, etag: etagOf(text) }, body, text) as Outcome;
+  return new Rendered(status, { ...headers, etag: tagOf(operation, body, text) }, body, text) as Outcome;
 }

@@ -144,8 +144,8 @@ function send(exchange: Exchange, outcome: Outcome): void {
   if (text === '') return exchange.answer(status, 'text/plain', '');
   if (isReading(exchange)) {
     exchange.cacheControl = 'private, no-cache';
-    const tag = etagOf(text);
-    exchange.setHeader('etag', tag);
+    const tag = outcome.headers?.etag ?? etagOf(text);
+    if (outcome.headers?.etag === undefined) exchange.setHeader('etag', tag);
     if (isKnown(exchange, tag)) return exchange.answer(304, JSON_TYPE, '');
   }
   exchange.answer(status, JSON_TYPE, text);

@@ -75,7 +75,16 @@ test('updateIssue succeeds from the current state, not from an older one', async
   const first = await tagOf(path);
   expect((await assign('ada', first)).status).toBe(200);
   expect((await assign('grace', first)).body.code).toBe('precondition_failed');
-  expect((await assign('grace', await tagOf(path))).status).toBe(200);
+  const current = await tagOf(path);
+  // It is seen again: a change overwrites nothing of that, but GET has something new.
+  await app.sql('update issues set last_at = now(), count = count + 1 where id = $1', id);
+  const seen = await administrator.api('GET', path, undefined, { 'if-none-match': current });
+  expect([seen.status, seen.headers.get('etag') === current]).toEqual([200, false]);
+  const { status, headers } = await assign('grace', current);
+  expect([status, headers.get('etag')]).toEqual([200, await tagOf(path)]);
+  expect((await assign('ada', current)).status).toBe(412);
+  const unchanged = await administrator.api('GET', path, undefined, { 'if-none-match': await tagOf(path) });
+  expect(unchanged.status).toBe(304);
 });
 
 describe.each(names)('%s', (name) => {

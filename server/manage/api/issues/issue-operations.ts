@@ -6,7 +6,7 @@ import type { Settings } from '../../../base/settings/read.ts';
 import { coalesced, within } from '../../../base/time/every.ts';
 import { alertSchema, alertTestSchema } from '../../../model/alerts.ts';
 import { recordId, text } from '../../../model/fields.ts';
-import { issueInput, issueKind, issueSchema, issueStates } from '../../../model/issues.ts';
+import { issueChangeable, issueInput, issueKind, issueSchema, issueStates } from '../../../model/issues.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { listAlerts } from '../../../store/queries/alerts/alerts.ts';
@@ -86,6 +86,7 @@ export function issueOperations(parts: ReaderParts) {
       showIssue: operation({
         id: target,
         answers: { 200: issueSchema },
+        changeable: issueChangeable,
         handle: async ({ id }) => {
           await updateInTime();
           const row = await find(id);
@@ -98,6 +99,7 @@ export function issueOperations(parts: ReaderParts) {
         input: issueInput,
         answers: { 200: issueSchema },
         representation: issueSchema,
+        changeable: issueChangeable,
         handle: ({ actor, id, input, matches }) =>
           database.transaction(async (query) => {
             const before = await findIssue(query, id, true);
