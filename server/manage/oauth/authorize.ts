@@ -23,6 +23,8 @@ export interface AuthorizationParts {
   resource: string;
   /** From which tokens are derived, current first. */
   keys: readonly Buffer[];
+  /** Whether another machine has a newer SECRETS_KEY than this process. */
+  isKeyReplaced: () => Promise<boolean>;
 }
 
 interface AuthorizationRequest {

@@ -40,6 +40,8 @@ export interface OAuthRefusal {
   kind: 'refused';
   error: string;
   description: string;
+  /** The request may succeed after this time: it is answered 503. */
+  retryAfterSeconds?: number;
 }
 
 export function refusal(error: string, description: string): OAuthRefusal {

@@ -158,6 +158,7 @@ async function formOf(body: ParsedBody): Promise<Parsed<URLSearchParams>> {
   return { kind: 'problem', code: 'invalid_request', detail: 'A parameter is given twice.' };
 }
 
-function refuse(exchange: Exchange, { error, description }: OAuthRefusal): void {
-  exchange.json(400, { error, error_description: description });
+function refuse(exchange: Exchange, { error, description, retryAfterSeconds }: OAuthRefusal): void {
+  if (retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(retryAfterSeconds));
+  exchange.json(retryAfterSeconds === undefined ? 400 : 503, { error, error_description: description });
 }

@@ -63,6 +63,7 @@ export async function issueTokens(
     return issued(tokens, ACCESS_SECONDS);
   });
   if (outcome.kind !== 'reused') return outcome;
+  if (outcome.isSoon && (await parts.isKeyReplaced())) return newerKey;
   const reason = isCode ? 'the code was used twice' : 'a refresh token was used twice';
   await new Tokens(parts.database, actor).revoke(outcome.tokenId, everyToken, reason);
   return invalidGrant;
@@ -81,6 +82,15 @@ export async function revokeGrant(parts: AuthorizationParts, actor: Actor, given
   await new Tokens(parts.database, actor).revoke(found.tokenId, everyToken, 'by its client');
 }
 
+/** A process with a newer key has refreshed a moment ago: this one cannot derive its tokens, by which a repeat differs from a second use. */
+const newerKey: OAuthRefusal = {
+  ...refusal(
+    'temporarily_unavailable',
+    'This process has an older SECRETS_KEY than the last answer; repeat the request.',
+  ),
+  retryAfterSeconds: 1,
+};
+
 const invalidGrant = refusal('invalid_grant', 'The code or refresh token is not valid, has expired, or was used.');
 
 /** Public clients prove who they are by PKCE and by the token; the id says which client asks. */
@@ -88,7 +98,8 @@ async function isClient({ database }: AuthorizationParts, id: string): Promise<b
   return id.startsWith('https:') || (await findClient(database, id)) !== undefined;
 }
 
-type Fault = OAuthRefusal | { kind: 'reused'; tokenId: string } | null;
+/** `isSoon`: a repeat would still be answered. */
+type Fault = OAuthRefusal | { kind: 'reused'; tokenId: string; isSoon: boolean } | null;
 
 function codeFault(
   { tokenId, codeHash, isCodeUsed, redirectUri, codeChallenge }: Grant,
@@ -96,7 +107,7 @@ function codeFault(
   given: URLSearchParams,
 ): Fault {
   if (!timingSafeEqual(codeHash, hash)) return invalidGrant;
-  if (isCodeUsed) return { kind: 'reused', tokenId };
+  if (isCodeUsed) return { kind: 'reused', tokenId, isSoon: false };
   const verifier = given.get('code_verifier') ?? '';
   const isVerified =
     /^[\w.~-]{43,128}$/.test(verifier) && createHash('sha256').update(verifier).digest('base64url') === codeChallenge;
@@ -104,9 +115,10 @@ function codeFault(
 }
 
 /** Only tokens of the grant contain its look-up id, so that another refresh token with it is an earlier one. */
-function refreshFault({ tokenId, refreshHash }: Grant, hash: Buffer): Fault {
+function refreshFault(grant: Grant, hash: Buffer): Fault {
+  const { tokenId, refreshHash } = grant;
   if (refreshHash === null) return invalidGrant;
-  return timingSafeEqual(refreshHash, hash) ? null : { kind: 'reused', tokenId };
+  return timingSafeEqual(refreshHash, hash) ? null : { kind: 'reused', tokenId, isSoon: isSoon(grant) };
 }
 
 type IssuedTokens = ReturnType<typeof tokensAfter>;
@@ -118,8 +130,12 @@ function tokensAfter(text: string, lookupId: string, key: Buffer) {
 }
 
 /** Whether these tokens were the last answer, a moment ago. */
-function isRepeated({ refreshHash, accessSeconds }: Grant, { refresh }: IssuedTokens): boolean {
-  if (refreshHash === null || !timingSafeEqual(refreshHash, refresh.secretHash)) return false;
+function isRepeated(grant: Grant, { refresh }: IssuedTokens): boolean {
+  return grant.refreshHash !== null && timingSafeEqual(grant.refreshHash, refresh.secretHash) && isSoon(grant);
+}
+
+/** Whether the last answer was within REPEAT_SECONDS. */
+function isSoon({ accessSeconds }: Grant): boolean {
   return accessSeconds! > ACCESS_SECONDS - REPEAT_SECONDS;
 }
 

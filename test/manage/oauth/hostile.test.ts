@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { CLIENTS_MAX } from '../../../server/manage/oauth/clients.ts';
 import { registrationPolicy } from '../../../server/manage/oauth/oauth.ts';
 import { ACCESS_SECONDS, REPEAT_SECONDS } from '../../../server/manage/oauth/tokens.ts';
-import { loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
+import { loadSecretsKeys, recordKeys } from '../../../server/store/secrets/keys.ts';
+import { fingerprintOf } from '../../../server/store/secrets/seal.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { post } from '../../helpers/mcp.ts';
 import { elsewhere, OAuthClient, REDIRECT, register, startOAuthApp } from '../../helpers/oauth.ts';
@@ -231,6 +232,29 @@ describe('a refresh token', () => {
     expect(await works(body.access_token)).toBe(true);
     await client.post('revoke', { token: body.refresh_token });
     expect((await client.refresh(refresh_token)).body.error).toBe('invalid_grant');
+  });
+
+  test('repeated at once at a process with an older SECRETS_KEY ends no token: the client is asked to repeat it', async () => {
+    const client = await OAuthClient.register(app);
+    const { refresh_token } = await client.tokens(person, access);
+    const { PUBLIC_URL } = app.settings;
+    const old = loadSecretsKeys(app.settings)[0]!;
+    const keys = { SECRETS_KEY: someKey, SECRETS_KEY_PREVIOUS: old };
+    const other = await ofTest(startTestApp({ ...keys, PUBLIC_URL, OAUTH_ENABLED: 'true' }, app));
+    for (const key of [old, someKey])
+      await app.database.transaction((query) => recordKeys(query, fingerprintOf(key), null, { again: false }));
+    const { body } = await new OAuthClient(other, client.id).refresh(refresh_token);
+    const again = await client.refresh(refresh_token);
+    expect([again.status, again.headers.get('retry-after'), again.body.error]).toEqual([
+      503,
+      '1',
+      'temporarily_unavailable',
+    ]);
+    expect(await works(body.access_token)).toBe(true);
+    await ageTokens(body, REPEAT_SECONDS + 1);
+    expect((await client.refresh(refresh_token)).body.error).toBe('invalid_grant');
+    expect(await works(body.access_token)).toBe(false);
+    await app.sql('delete from secrets_keys');
   });
 
   test('of two refreshes ago ends all tokens, however soon', async () => {
