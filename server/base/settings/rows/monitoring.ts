@@ -19,7 +19,9 @@ import {
 
 export const monitoringSettings = {
   METRICS_HOST: fixed(listenHost)('listen address of /metrics'),
-  METRICS_PORT: fixed(count(9464, 1, 65_535))('port of /metrics: Prometheus text, summed over processes'),
+  METRICS_PORT: fixed(count(9464, 1, 65_535))(
+    'port of /metrics, not PORT on the same address: Prometheus text, summed over processes',
+  ),
   LOG_LEVEL: {
     schema: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
     fallback: 'info',
