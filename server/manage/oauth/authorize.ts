@@ -41,11 +41,21 @@ interface Answered {
   to: string;
 }
 
+/** A request that is not valid, of a known client. Anyone can be one: the person decides whether the browser continues there (RFC 9700, section 4.11.2). */
+interface FaultyRequest {
+  kind: 'faulty';
+  client: OAuthClient;
+  redirectUri: string;
+  description: string;
+  /** The address of the client with the error (RFC 6749, section 4.1.2.1). */
+  to: string;
+}
+
 /** A request without a known client and address is a problem, shown to the person: no browser is sent to an address that was not checked. */
 export async function readRequest(
   parts: AuthorizationParts,
   given: URLSearchParams,
-): Promise<AuthorizationRequest | Answered | Problem> {
+): Promise<AuthorizationRequest | FaultyRequest | Problem> {
   const names = [...given.keys()];
   if (new Set(names).size !== names.length) return problem('invalid_request', 'A parameter is given twice.');
   const found = await readClient(parts.database, given.get('client_id') ?? '');
@@ -56,8 +66,10 @@ export async function readRequest(
     return problem('invalid_request', 'The redirect_uri is not one that the client has registered.');
   const state = given.get('state');
   const codeChallenge = given.get('code_challenge') ?? '';
-  const refused = (error: string, error_description: string) =>
-    answerTo(parts, { redirectUri, state }, { error, error_description });
+  const refused = (error: string, description: string): FaultyRequest => {
+    const { to } = answerTo(parts, { redirectUri, state }, { error, error_description: description });
+    return { kind: 'faulty', client, redirectUri, description, to };
+  };
   if (given.get('response_type') !== 'code') return refused('unsupported_response_type', 'response_type must be code.');
   if (given.get('code_challenge_method') !== 'S256' || !/^[\w-]{43}$/.test(codeChallenge))
     return refused('invalid_request', 'PKCE with code_challenge_method S256 is required.');

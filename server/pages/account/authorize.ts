@@ -8,34 +8,39 @@ import { type OAuth, oauthPolicy } from '../../manage/oauth/oauth.ts';
 import { allows, roles } from '../../model/users.ts';
 import { confirmation, confirmationError, field, fieldError, formErrors, noErrors } from '../forms/form.ts';
 import { choicesOf, idsOf } from '../names.ts';
-import { type FormFeedback, formView, type Page, type PageReply, type PageRequest, redirect } from '../page.ts';
+import { type FormFeedback, formView, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
 
-type Known = Extract<Awaited<ReturnType<typeof readRequest>>, { kind: 'request' }>;
+type Asked = Exclude<Awaited<ReturnType<typeof readRequest>>, { kind: 'problem' }>;
+type Known = Extract<Asked, { kind: 'request' }>;
 
 /** @param oauth null: OAUTH_ENABLED is false, and the pages have no routes */
 export function authorizePages(oauth: OAuth | null, confirm: Confirm) {
-  /** Runs `decide` for a request that a client may make of a person who is signed in here. */
+  /** Runs `decide` for a request of a known client to a person who is signed in here. */
   const forRequest = async (
     { person, exchange }: PageRequest,
     text: string,
-    decide: (request: Known, parts: OAuth['parts']) => Promise<PageReply>,
+    decide: (request: Asked, parts: OAuth['parts']) => Promise<PageReply>,
   ): Promise<PageReply> => {
     if (oauth === null) return problem('not_found');
     if (person.via.kind !== 'session') return problem('session_required');
     const over = await overLimit(exchange, oauth.parts.limiter, oauthPolicy);
     if (over !== null) return over;
     const request = await readRequest(oauth.parts, new URLSearchParams(text));
-    if (request.kind === 'redirect') return redirect(request.to);
     return request.kind === 'problem' ? request : decide(request, oauth.parts);
   };
 
   const authorize: Page = (request) =>
-    forRequest(request, request.exchange.query, (asked) => consent(request, asked, request.exchange.query, noErrors));
+    forRequest(request, request.exchange.query, async (asked) =>
+      asked.kind === 'faulty'
+        ? faulty(asked, request.exchange.query)
+        : consent(request, asked, request.exchange.query, noErrors),
+    );
 
   const decideAuthorization: Page = (request) => {
     const { person, exchange, form, call } = request;
     const text = form.get('request') ?? '';
     return forRequest(request, text, async (asked, parts) => {
+      if (asked.kind === 'faulty') return redirect(asked.to);
       if (form.get('decision') !== 'allow') return redirect(answerTo(parts, asked, { error: 'access_denied' }).to);
       const role = roles.find((one) => one === form.get('access'));
       const typed = field(form, 'agent_id');
@@ -61,6 +66,13 @@ export function authorizePages(oauth: OAuth | null, confirm: Confirm) {
   };
 
   return { authorize, decideAuthorization };
+}
+
+/** A request that cannot be granted: the browser continues to the client when the person says so. */
+function faulty({ client, redirectUri, description }: Exclude<Asked, Known>, text: string): PageReply {
+  const { origin, host } = new URL(redirectUri);
+  const data = { client, host, request: text, fault: description };
+  return view('authorize', `Connect ${client.name}`, data, { status: 422, formTo: origin });
 }
 
 async function consent(

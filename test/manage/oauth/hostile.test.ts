@@ -60,17 +60,20 @@ describe('an authorization request', () => {
     ['no method, which means plain', { code_challenge_method: null }, 'invalid_request'],
     ['the implicit flow', { response_type: 'token' }, 'unsupported_response_type'],
     ['another resource', { resource: 'https://other.example/mcp' }, 'invalid_target'],
-  ])('%s: the client gets the error', async (_, changed, error) => {
+  ])('%s: the client gets the error when the person continues to it', async (_, changed, error) => {
     const client = await OAuthClient.register(app);
-    for (const answer of [await client.ask(person, changed), await client.decide(person, access, changed)]) {
-      const { origin, searchParams } = new URL(answer.headers.get('location')!);
-      expect([origin, searchParams.get('error'), searchParams.get('iss'), searchParams.get('code')]).toEqual([
-        'https://client.example',
-        error,
-        app.settings.PUBLIC_URL,
-        null,
-      ]);
-    }
+    const shown = await client.ask(person, changed);
+    expect([shown.status, shown.headers.get('location')]).toEqual([422, null]);
+    expect(shown.text).toMatch(/its request is not valid: .*Continue to client\.example</s);
+    expect(shown.text).not.toContain('Allow access');
+    const { location } = await client.decide(person, access, changed);
+    const { origin, searchParams } = new URL(location!);
+    expect([origin, searchParams.get('error'), searchParams.get('iss'), searchParams.get('code')]).toEqual([
+      'https://client.example',
+      error,
+      app.settings.PUBLIC_URL,
+      null,
+    ]);
   });
 
   test('an unknown client, and a parameter that is given twice', async () => {
