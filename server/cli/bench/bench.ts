@@ -44,6 +44,10 @@ interface BenchOptions {
 /** The smallest JSON body of the load does not fit below this size. */
 const BODY_BYTES_MIN = 32;
 
+/** Module that ends Weir in order when the bench was killed: its standard input ends with the bench. */
+const endsWithBench =
+  'data:text/javascript,process.stdin.on("end",()=>process.kill(process.pid,"SIGTERM")).resume().unref()';
+
 /** Exit code 1 when a request was not answered 202, when the stored rows differ from these answers, or when a signal ended the run early. */
 export function define(command: Command, io: CommandIo): void {
   const cores = availableParallelism();
@@ -133,7 +137,7 @@ async function measureCurve(
     const [port, metricsPort] = [await freePort(), await freePort()];
     const weir = await startChild({
       name: `Weir with WORKERS=${workers}`,
-      args: [builtFile('server/cli/weir.js'), 'start'],
+      args: ['--import', endsWithBench, builtFile('server/cli/weir.js'), 'start'],
       environment: { ...environment, WORKERS: String(workers), PORT: String(port), METRICS_PORT: String(metricsPort) },
       directory,
       readyText: '"event":"listening"',

@@ -99,6 +99,13 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
+test('SIGKILL leaves files alone: Weir and its database end', async () => {
+  const bench = await startBench('--workers', '1', '--seconds', '600');
+  const { dataDir } = await seenServing(bench.folder);
+  bench.child.kill('SIGKILL');
+  await until(async () => (await processesOf(dataDir)).length === 0);
+});
+
 test.each([
   [['--workers', '0'], 'Give a whole number from 1 to 256.'],
   [['--workers', '1,,2'], 'Give a whole number from 1 to 256.'],
