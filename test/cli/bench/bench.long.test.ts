@@ -99,7 +99,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
-test('SIGKILL leaves files alone: Weir and its database end', async () => {
+test('Weir and its database end when the bench is killed; its files stay', async () => {
   const bench = await startBench('--workers', '1', '--seconds', '600');
   const { dataDir } = await seenServing(bench.folder);
   bench.child.kill('SIGKILL');
