@@ -1,9 +1,7 @@
 /** The table of all settings. The tables of the guide and `.env.example` are generated from it; a test fails if they differ. */
-import { databaseSettings } from './rows/database.ts';
-import { limitsSettings } from './rows/limits.ts';
 import { monitoringSettings } from './rows/monitoring.ts';
-import { processesSettings } from './rows/processes.ts';
-import { deliverySettings, receivingSettings } from './rows/receiving.ts';
+import { databaseSettings, processesSettings } from './rows/processes.ts';
+import { deliverySettings, limitsSettings, receivingSettings } from './rows/receiving.ts';
 import { signInSettings } from './rows/sign-in.ts';
 import type { Setting } from './values.ts';
 

@@ -5,13 +5,16 @@ import type { LogEvent } from '../../base/telemetry/log-events.ts';
 import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import { every } from '../../base/time/every.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../manage/auth/people.ts';
-import { expireTemporaryAgents, removeTemporaryAgents } from '../../manage/auth/temporary-agents.ts';
 import { recordTallies } from '../../manage/auth/throttle.ts';
+import { TEMPORARY_AGENT_SECONDS } from '../../model/agents.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
+import { record, systemActor } from '../../store/audit/record.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
+import { findAgent, revokeAgent } from '../../store/queries/agents/agents.ts';
 import { countFailed, deleteOldAgentHistory } from '../../store/queries/agents/history.ts';
+import { lockExpiredAgent, removeRevokedAgent } from '../../store/queries/agents/temporary.ts';
 import { deleteOldAlerts } from '../../store/queries/alerts/alerts.ts';
 import { countExpiring } from '../../store/queries/alerts/expiring.ts';
 import { deleteOldIssues } from '../../store/queries/alerts/issues.ts';
@@ -37,6 +40,31 @@ export async function extendPartitions(database: Database, log: Log): Promise<Ho
   const made = await createPartitions(database, Date.now());
   if (made.length > 0) log('partitions_created', { partitions: made.length, newest: made.at(-1) });
   return (await readHorizon(database))!;
+}
+
+/** Revokes temporary agents, which `weir listen` creates, that were not seen for TEMPORARY_AGENT_SECONDS, each with an audit entry. Returns how many. */
+export async function expireTemporaryAgents(database: Database, nowMs: number): Promise<number> {
+  const beforeMs = nowMs - TEMPORARY_AGENT_SECONDS * 1000;
+  for (let expired = 0; ; expired++) {
+    const found = await database.transaction(async (query) => {
+      const id = await lockExpiredAgent(query, beforeMs);
+      if (id === undefined) return false;
+      const before = (await findAgent(query, id))!;
+      await revokeAgent(query, id);
+      await record(query, systemActor, {
+        action: 'agent.expire',
+        target: { kind: 'agent', id, name: before.name },
+        before,
+      });
+      return true;
+    });
+    if (!found) return expired;
+  }
+}
+
+/** Deletes revoked temporary agents and all their deliveries, batch by batch, until none is left or `stopped` returns true. */
+export async function removeTemporaryAgents(database: Database, nowMs: number, stopped: () => boolean): Promise<void> {
+  while ((await removeRevokedAgent(database, nowMs)) && !stopped());
 }
 
 /**

@@ -2,14 +2,18 @@
  * The start of Weir, step by step. A database that is away is waited for, and so are a long migration and the rate-limit store: the
  * processes listen, and refuse what needs the database, or spool it, as in every outage.
  */
-import { dirname, join } from 'node:path';
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { build, builtFile, nameOf } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
+import { PortInUseError, probePort } from '../../base/settings/port.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { within } from '../../base/time/every.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
+import { OperatorError } from '../../model/fault.ts';
 import { Cells, migrateAnsweringCells } from '../../store/cells/cells.ts';
 import { attachDatabase, openCell } from '../../store/open.ts';
 import { usualHorizon } from '../../store/retention/partitions.ts';
@@ -19,7 +23,6 @@ import { createAlerts } from './alerts.ts';
 import { Disks } from './disks.ts';
 import type { UndoStack } from './ending.ts';
 import { findEntryFile } from './forks.ts';
-import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { Release } from './release.ts';
 import { RunFolder } from './run-folder.ts';
@@ -42,6 +45,7 @@ export interface Started {
 
 /** A start that takes longer than this listens before it is done: a probe of /healthz must not end a long migration. */
 const LISTEN_AFTER_MS = 5_000;
+const PORT_PROBE_MS = 100;
 
 /**
  * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
@@ -163,4 +167,56 @@ async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal)
   if (prepared !== null) await migrateAnsweringCells(cells, migrations).catch(() => {});
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
+}
+
+/**
+ * Resolves when PORT is free, or `stopping` aborts. Orphans, serving processes whose primary was killed, end as soon as they notice, and hold
+ * PORT until then: waits for them at most DRAIN_SECONDS, in which they would have answered their requests. Rejects with OperatorError when another program has the port, or orphans keep it.
+ */
+async function waitForPort(
+  { HOST, PORT, DRAIN_SECONDS }: Pick<Settings, 'HOST' | 'PORT' | 'DRAIN_SECONDS'>,
+  log: Log,
+  stopping: AbortSignal,
+): Promise<void> {
+  const endMs = performance.now() + DRAIN_SECONDS * 1000;
+  for (let isLogged = false; !stopping.aborted; isLogged = true) {
+    // Before the probe: an orphan that ends between the two has freed the port.
+    const orphans = await findOrphans();
+    const error = await probePort('PORT', HOST, PORT).then(
+      () => null,
+      (error: Error) => error,
+    );
+    if (error === null) return;
+    if (!(error instanceof PortInUseError) || orphans.length === 0) throw error;
+    const processes = orphans.join(' ');
+    if (performance.now() >= endMs)
+      throw new OperatorError(
+        `PORT ${PORT} on ${HOST} is still in use after ${DRAIN_SECONDS} s (DRAIN_SECONDS), and processes of a Weir whose primary was killed have not ended: ${processes}`,
+        `kill -9 ${processes}`,
+      );
+    if (!isLogged) log('orphans_awaited', { processes: orphans });
+    await delay(PORT_PROBE_MS, undefined, { signal: stopping }).catch(() => {});
+  }
+}
+
+/** Serving processes of any installation on this machine whose parent is no longer a Node process. Empty without /proc. */
+async function findOrphans(): Promise<number[]> {
+  const pids = (await readdir('/proc').catch(() => [])).map(Number).filter((pid) => pid > 0);
+  const judged = await Promise.all(
+    pids.map(async (pid) => {
+      const isServing = (await argumentsOf(pid)).at(-1)?.endsWith('/server/main.js') ?? false;
+      if (!isServing) return false;
+      const parent = /^PPid:\s+(\d+)$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8').catch(() => ''))?.[1];
+      if (parent === undefined) return false;
+      const [program = ''] = await argumentsOf(Number(parent));
+      return basename(program) !== basename(process.execPath);
+    }),
+  );
+  return pids.filter((_, index) => judged[index]);
+}
+
+/** The command line of a process; empty for one that has ended. */
+async function argumentsOf(pid: number): Promise<string[]> {
+  const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  return text.split('\0').slice(0, -1);
 }

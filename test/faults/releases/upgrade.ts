@@ -185,7 +185,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       // The bundler renames one of two functions with the same name.
       const rows = (built: string) =>
         built.replace(/limitsSettings = \{(?=[\s\S]*?\b(count(?:\$\d+)?)\()/, "$&\n    NEW_LIMIT: $1(5, 1, 9, ''),");
-      await releases.two.replace('server/base/settings/rows/limits.ts', rows);
+      await releases.two.replace('server/base/settings/rows/receiving.ts', rows);
       await releases.two.replace('server/operate/process/app.ts', (built) =>
         built.replace(
           'const { settings } = order;',

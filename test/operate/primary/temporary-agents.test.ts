@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
-import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { figureReader } from '../../../server/operate/primary/families.ts';
+import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/operate/primary/maintenance.ts';
 import { addAgent, agentsOf, send, signIn, startAgentApp, TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
