@@ -124,6 +124,9 @@ async function migrateIn(query: Query, files: readonly Migration[], lockWaitMs: 
   return pending.map((file) => file.name);
 }
 
+/** A cancel that arrives between two statements of the session ends neither, so it is repeated. */
+const CANCEL_EVERY_MS = 250;
+
 /** Runs statements of one session, and cancels the statement in progress when `stopping` aborts. */
 async function cancellable<T>(
   database: Database,
@@ -132,11 +135,18 @@ async function cancellable<T>(
   work: () => Promise<T>,
 ) {
   if (stopping === undefined) return work();
-  // By another connection, which may fail: then the statement runs to its end.
-  const cancel = () => void database.query({ text: 'select pg_cancel_backend($1)', values: [pid] }).catch(() => {});
+  let isDone = false;
+  const cancel = async () => {
+    // By another connection, which may fail.
+    for (; !isDone; await delay(CANCEL_EVERY_MS))
+      await database.query({ text: 'select pg_cancel_backend($1)', values: [pid] }).catch(() => {});
+  };
   stopping.throwIfAborted();
   stopping.addEventListener('abort', cancel, { once: true });
-  return work().finally(() => stopping.removeEventListener('abort', cancel));
+  return work().finally(() => {
+    isDone = true;
+    stopping.removeEventListener('abort', cancel);
+  });
 }
 
 /** Whether a table exists: not before the migration that creates it. @param name with or without its schema */

@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
-import { openDatabase } from '../../server/store/connect/pool.ts';
+import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { appliedVersions, compatibleFrom, migrate, migrationFiles } from '../../server/store/migrate.ts';
 import { createPartitions } from '../../server/store/retention/partitions.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { nextMigration, nextMigrations, recordEarlierVersions } from '../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { ofEach, ofTest } from '../helpers/shared.ts';
-import { until } from '../helpers/wait.ts';
+import { gate, until } from '../helpers/wait.ts';
 
 const own = migrationFiles().at(-1)!.version;
 
@@ -108,6 +108,31 @@ test('a migration that waits for another is cancelled when Weir ends, and applie
     expect(await outcome).toMatch(/canceling statement due to user request/);
   });
   expect((await appliedVersions(fresh.database)).size).toBe(0);
+});
+
+test('a migration is cancelled also when the cancel arrives between two of its statements', async () => {
+  const fresh = await ofTest(emptyDatabase());
+  const pool = await ofTest(openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'test' }));
+  const stopping = new AbortController();
+  const early = gate();
+  const database: Database = {
+    ...pool,
+    query: (statement) => pool.query(statement).finally(early.open),
+    transaction: (work) =>
+      pool.transaction((query) =>
+        work(async (statement) => {
+          if (statement.text.includes('pg_advisory_xact_lock')) {
+            stopping.abort();
+            await early.opened;
+          }
+          return query(statement);
+        }),
+      ),
+  };
+  await fresh.database.transaction(async (query) => {
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema] });
+    await expect(migrate(database, { stopping: stopping.signal })).rejects.toThrow('canceling statement');
+  });
 });
 
 test('a migration that waits for a backup lets others pass, names the backup, and is applied after it', async () => {

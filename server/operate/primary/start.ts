@@ -99,8 +99,9 @@ export async function start(parts: StartParts): Promise<Started | null> {
     if (awaited !== 'migrations') becomesLong();
   };
   const preparing = prepare({ conninfo, database: attached.database, settings, keys, log, onAwaited }, cells, stopping);
-  // A rejection is handled below, when the processes exist.
-  preparing.catch(() => {});
+  // A rejection is handled below, when the processes exist. The pools close after the migration that an end cancels.
+  const settled = preparing.catch(() => {});
+  undo.push(() => settled);
   await trying?.catch(async (error: unknown) => {
     // A database that refuses the primary too has a cause that is not the user's.
     if (error instanceof ServingUserError && error.byDatabase) await Promise.race([preparing, ended]);
