@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CommandError } from '../../server/base/command/io.ts';
-import { nodeChildren, startChild } from '../../server/operate/load/child.ts';
+import { nodeChildren, startArguments, startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import { type BenchDatabase, openBenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
@@ -55,7 +55,7 @@ export async function startWeir(
   const startedMs = performance.now();
   const child = await startChild({
     name: `Weir with WORKERS=${processes}`,
-    args: [weirFile, 'start'],
+    args: startArguments,
     environment: nodeOptions === undefined ? environment : { ...environment, NODE_OPTIONS: nodeOptions },
     directory,
     readyText: '"event":"listening"',

@@ -66,7 +66,7 @@ interface AttachOptions {
  * @param log progress of the embedded server, for users.
  */
 export function migrateAttached(attached: AttachedDatabase, settings: Settings, log: Report): Promise<string[]> {
-  return orDetach(attached, settings, async ({ database }) => {
+  return orDetach(attached, settings, async (database) => {
     await requireFit(database);
     return migrate(database, { onBlocked: (waitsFor) => log(describeBlocked(waitsFor)) });
   });
@@ -74,7 +74,7 @@ export function migrateAttached(attached: AttachedDatabase, settings: Settings, 
 
 /** Like migrateAttached, for a database whose schema this release can serve as it is. */
 export function requireCurrent(attached: AttachedDatabase, settings: Settings): Promise<string[]> {
-  return orDetach(attached, settings, async ({ database }) => {
+  return orDetach(attached, settings, async (database) => {
     const applied = await appliedVersions(database);
     const problem = applied.size === 0 ? noSchema : (versionProblem(applied) ?? outdated(applied));
     if (problem !== null) throw problem;
@@ -82,14 +82,15 @@ export function requireCurrent(attached: AttachedDatabase, settings: Settings): 
   });
 }
 
-function orDetach<T>(
-  attached: AttachedDatabase,
+/** @param prepare resolves with the names of the migrations that it applied */
+function orDetach(
+  { database, conninfo, detach }: AttachedDatabase,
   settings: Settings,
-  work: (attached: AttachedDatabase) => Promise<T>,
-): Promise<T> {
-  return work(attached).catch(async (error) => {
-    await attached.detach();
-    throw unusable(attached.conninfo, error, settings);
+  prepare: (database: DatabasePool) => Promise<string[]>,
+): Promise<string[]> {
+  return prepare(database).catch(async (error) => {
+    await detach();
+    throw unusable(conninfo, error, settings);
   });
 }
 

@@ -35,11 +35,9 @@ export async function installWeir(directory?: string): Promise<Installation> {
     directory: home,
     entry: join(home, 'dist/server/cli/weir.js'),
     replace: async (module, code) => {
-      const found = await findModule(join(home, 'dist/server'), module);
-      const changes = found.map((one) => ({ ...one, changed: code(one.built) }));
-      if (changes.every(({ built, changed }) => changed === built))
-        throw new Error(`the replacement does not change ${module}`);
-      for (const { file, before, changed, after } of changes) {
+      for (const { file, before, built, after } of await findModule(join(home, 'dist/server'), module)) {
+        const changed = code(built);
+        if (changed === built) throw new Error(`the replacement does not change ${module}`);
         replaced.add(file);
         await write(join('server', file), `${before}${changed}${after}`);
       }

@@ -162,7 +162,7 @@ describe('the hops of a Forwarded header', () => {
     ['for=192.0.2.1', '192.0.2.1'],
     ['for="[2001:db8::1]:80"', '[2001:db8::1]:80'],
     ['proto=https;for="[2001:db8::1]";host="a,b"', '[2001:db8::1]'],
-  ])('end with the one that the proxy appended, for any earlier ones of the client: %s', (appended, expected) => {
+  ])('end with that of the proxy, for any earlier ones of the client: %s', (appended, expected) => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'for=;, 1.2"\\x') }), (sent) => {
         expect(forwardedHops(`${sent}, ${appended}`).at(-1)).toBe(expected);

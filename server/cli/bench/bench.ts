@@ -9,10 +9,9 @@ import { availableParallelism, loadavg } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError, type CommandIo, printJson, printText } from '../../base/command/io.ts';
-import { builtFile } from '../../base/files/build.ts';
 import { secretFileNames } from '../../base/settings/gather.ts';
 import { settingTable } from '../../base/settings/table.ts';
-import { nodeChildren, startChild } from '../../operate/load/child.ts';
+import { nodeChildren, startArguments, startChild } from '../../operate/load/child.ts';
 import {
   benchBody,
   emptyTable,
@@ -43,10 +42,6 @@ interface BenchOptions {
 
 /** The smallest JSON body of the load does not fit below this size. */
 const BODY_BYTES_MIN = 32;
-
-/** Module that ends Weir in order when the bench was killed: its standard input ends with the bench. */
-const endsWithBench =
-  'data:text/javascript,process.stdin.on("end",()=>process.kill(process.pid,"SIGTERM")).resume().unref()';
 
 /** Exit code 1 when a request was not answered 202, when the stored rows differ from these answers, or when a signal ended the run early. */
 export function define(command: Command, io: CommandIo): void {
@@ -137,7 +132,7 @@ async function measureCurve(
     const [port, metricsPort] = [await freePort(), await freePort()];
     const weir = await startChild({
       name: `Weir with WORKERS=${workers}`,
-      args: ['--import', endsWithBench, builtFile('server/cli/weir.js'), 'start'],
+      args: startArguments,
       environment: { ...environment, WORKERS: String(workers), PORT: String(port), METRICS_PORT: String(metricsPort) },
       directory,
       readyText: '"event":"listening"',

@@ -26,7 +26,7 @@ const NO_INSTALLATION = 3;
 /**
  * Attaches the database, and starts the embedded one when it is not running. The caller detaches. Until then a signal ends this program only
  * after it has left the embedded server, also while that starts: the last user stops it, so that no server is left running. Throws
- * CommandError, before anything is written, if there is no installation; but `migrates` creates one, and upgrades its schema.
+ * CommandError, before anything is written, without an installation; but `migrates` creates one, and upgrades its schema.
  * @param options.endsOnSignal false: the caller handles signals, and detaches
  */
 export async function openSession(
@@ -39,13 +39,13 @@ export async function openSession(
   const stop = new AbortController();
   const log = (line: string) => printLine(io, `weir: ${line}`);
   const attaching = attachDatabase(settings, log, { joinSmaller: true, stopping: stop.signal });
-  const ignoreSignals = onSignals(async (signal) => {
-    if (!endsOnSignal) return;
+  const end = async (signal: NodeJS.Signals) => {
     stop.abort();
     await attaching.then(({ leave }) => leave()).catch(() => {});
     ignoreSignals();
     process.kill(process.pid, signal);
-  });
+  };
+  const ignoreSignals = endsOnSignal ? onSignals(end) : () => {};
   try {
     const attached = await attaching;
     const migrated = await (migrates ? migrateAttached(attached, settings, log) : requireCurrent(attached, settings));

@@ -41,7 +41,10 @@ interface Answered {
   to: string;
 }
 
-/** A request that is not valid, of a known client. Anyone can be one: the person decides whether the browser continues there (RFC 9700, section 4.11.2). */
+/**
+ * A request of a known client that is not valid. Anyone can register a client: the person decides whether the browser continues to it (RFC 9700,
+ * section 4.11.2).
+ */
 interface FaultyRequest {
   kind: 'faulty';
   client: OAuthClient;

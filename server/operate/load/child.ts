@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { CommandError } from '../../base/command/io.ts';
+import { builtFile } from '../../base/files/build.ts';
 import { within } from '../../base/time/every.ts';
 import { residentBytes } from '../primary/memory-guard.ts';
 
@@ -20,6 +21,14 @@ interface ChildOptions {
   readyText: string;
 }
 
+/** Starts Weir, with a module that ends it in order when the bench was killed: its standard input ends with the bench. */
+export const startArguments = [
+  '--import',
+  'data:text/javascript,process.stdin.on("end",()=>process.kill(process.pid,"SIGTERM")).resume().unref()',
+  builtFile('server/cli/weir.js'),
+  'start',
+];
+
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 30_000;
 const OUTPUT_KEPT = 4_000;
@@ -33,7 +42,7 @@ export async function startChild({ name, args, environment, directory, readyText
     cwd: directory,
     env: environment,
     detached: true,
-    // The child's standard input closes when the bench exits, even when the bench is killed. The peers exit then.
+    // The child's standard input closes when the bench exits, even when the bench is killed. Weir and the peers exit then.
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   const ended = new Promise<string>((resolve) => {

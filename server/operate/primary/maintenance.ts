@@ -42,7 +42,10 @@ export async function extendPartitions(database: Database, log: Log): Promise<Ho
   return (await readHorizon(database))!;
 }
 
-/** Revokes temporary agents, which `weir listen` creates, that were not seen for TEMPORARY_AGENT_SECONDS, each with an audit entry. Returns how many. */
+/**
+ * Revokes temporary agents, which `weir listen` creates, that were not seen for TEMPORARY_AGENT_SECONDS, each with an audit entry. Returns how
+ * many.
+ */
 export async function expireTemporaryAgents(database: Database, nowMs: number): Promise<number> {
   const beforeMs = nowMs - TEMPORARY_AGENT_SECONDS * 1000;
   for (let expired = 0; ; expired++) {

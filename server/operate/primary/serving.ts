@@ -68,7 +68,7 @@ export interface StartParts {
 }
 
 interface ServingParts extends Shared, StartParts {
-  /** See OpenedDatabase. */
+  /** See AttachedDatabase. */
   servingConninfo: string;
   /** What the processes run, and their user; null: that of the primary. */
   release: Release;

@@ -171,8 +171,9 @@ async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal)
 }
 
 /**
- * Resolves when PORT is free, or `stopping` aborts. Orphans, serving processes whose primary was killed, end as soon as they notice, and hold
- * PORT until then: waits for them at most DRAIN_SECONDS, in which they would have answered their requests. Rejects with OperatorError when another program has the port, or orphans keep it.
+ * Resolves when PORT is free, or `stopping` aborts. Orphans, serving processes whose primary was killed, end as soon as they notice, and
+ * hold PORT until then: waits for them at most DRAIN_SECONDS, in which they would have answered their requests. Rejects with OperatorError
+ * when another program has the port, or orphans keep it.
  */
 async function waitForPort(
   { HOST, PORT, DRAIN_SECONDS }: Pick<Settings, 'HOST' | 'PORT' | 'DRAIN_SECONDS'>,
@@ -200,7 +201,7 @@ async function waitForPort(
   }
 }
 
-/** Serving processes of any installation on this machine whose parent is no longer a Node process. Empty without /proc. */
+/** Serving processes of any installation on this machine whose parent is not a Node process. Empty without /proc. */
 async function findOrphans(): Promise<number[]> {
   const pids = (await readdir('/proc').catch(() => [])).map(Number).filter((pid) => pid > 0);
   const judged = await Promise.all(

@@ -221,6 +221,11 @@ export async function readReplacedSeconds({ query }: Queries, fingerprint: Buffe
   return row?.seconds;
 }
 
+/** Whether another machine has replaced this key by a newer one. */
+export async function isReplaced(database: Queries, key: string): Promise<boolean> {
+  return typeof (await readReplacedSeconds(database, fingerprintOf(key))) === 'number';
+}
+
 /**
  * Whether `weir keys rotate` has made this key the current one. A start alone is not enough: before the first webhook, a machine starts with
  * any key, and records it.

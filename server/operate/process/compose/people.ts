@@ -23,8 +23,7 @@ import { cookieName, People } from '../../../manage/auth/people.ts';
 import { confirmIdentity } from '../../../manage/auth/step-up.ts';
 import { createMcp, OpenCalls } from '../../../manage/mcp/endpoint.ts';
 import { OAuth } from '../../../manage/oauth/oauth.ts';
-import { derivedKeys, readReplacedSeconds } from '../../../store/secrets/keys.ts';
-import { fingerprintOf } from '../../../store/secrets/seal.ts';
+import { derivedKeys, isReplaced } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { Oidc } from './oidc.ts';
 
@@ -67,7 +66,7 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
   const confirm: Confirm = (...asked) => confirmIdentity(signInParts, ...asked);
   const runner = new Runner(operations, idempotency, confirm);
   const issuer = settings.PUBLIC_URL;
-  const isKeyReplaced = async () => typeof (await readReplacedSeconds(database, fingerprintOf(keys[0]!))) === 'number';
+  const isKeyReplaced = () => isReplaced(database, keys[0]!);
   const resource = { issuer, resource: `${issuer}/mcp`, keys: derivedKeys(keys, 'oauth-tokens'), isKeyReplaced };
   const oauth = settings.OAUTH_ENABLED ? new OAuth({ database, ...resource, limiter, anonymous, agentAuth }) : null;
   return {
