@@ -207,7 +207,7 @@ function ageText(ms) {
   return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`;
 }
 
-/** A search that goes on by itself has a button that ends it; the link beside it continues. */
+/** A search that continues by itself has a button that stops it; the link beside the button continues the search. */
 htmx.onLoad((part) => {
   for (const button of part.querySelectorAll('[data-stop]')) button.hidden = false;
 });

@@ -38,7 +38,7 @@ interface KeyedRequest {
   role: Role;
 }
 
-/** 1 to 255 printable ASCII characters. */
+/** Whether the text is a valid key: 1 to 255 printable ASCII characters. */
 export function isKey(text: string): boolean {
   return /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text);
 }
@@ -108,19 +108,19 @@ export class Idempotency {
   }
 }
 
-/** The sealed data. It contains a digest of the request, which can be compared after the key of the fingerprint is gone. */
+/** The stored response before encryption. Its digest of the request can be compared after the key of the fingerprint was rotated away. */
 type Kept = Rendered & { request: string };
 
 function digestOf(request: KeyedRequest): string {
   return createHash('sha256').update(textOf(request)).digest('base64');
 }
 
-/** Text of the validated input: white space and member order do not matter. The requester's password is not included. */
+/** The request as text, with the validated input: white space and member order do not matter. The requester's password is left out. */
 function textOf({ method, path, input, role }: KeyedRequest): string {
   return JSON.stringify([method, path, { ...(input as object), current_password: undefined }, role]);
 }
 
-/** The attempt took so long that another one has taken its key. Rolls back the change. */
+/** Thrown when an attempt took so long that another one has taken its key. Rolls back the change. */
 class KeyLost extends Error {}
 
 function contextOf({ userId, key }: KeyOf): string {

@@ -152,7 +152,7 @@ export function refusedId({ role }: Person, { id }: { id?: string | undefined })
   return problem('forbidden', `To give the id of a new one needs the role administrator; your role is ${role}.`);
 }
 
-/** The reply to a result: what `answer` makes of its value, or its problem. */
+/** Turns a result into a reply: the problem, or what `answer` returns for the value. */
 export function replyTo<T, R>(result: Result<T>, answer: (value: T) => R): R | Problem {
   return result.kind === 'problem' ? result : answer(result.value);
 }
@@ -162,6 +162,7 @@ export function found<T>(resource: T | undefined, unknown: ProblemCode, detail?:
   return resource === undefined ? problem(unknown, detail) : done(200, resource);
 }
 
+/** A success with this status, body and headers. */
 export function done<Status extends number>(status: Status): Done<Status, undefined>;
 export function done<Status extends number, Body>(
   status: Status,
@@ -174,7 +175,7 @@ export function done(status: number, body?: unknown, headers?: Record<string, st
 
 /**
  * Returns a strong entity tag of a representation (RFC 9110, section 8.8.3).
- * @param changeable text of the part that a change can overwrite, which the tag then begins with
+ * @param changeable text of the part that a change can overwrite; its hash is then the first part of the tag
  */
 export function etagOf(text: string, changeable?: string): string {
   const parts = changeable === undefined ? [text] : [changeable, text];
@@ -187,8 +188,8 @@ export function tagOf({ changeable }: Operation, representation: unknown, text: 
 }
 
 /**
- * Returns the If-Match check of a request to an operation. It passes for a representation whose tag is listed, also one whose other part
- * than the changeable one differs, and for any representation with `*` or without the header. A weak tag never matches.
+ * Returns the If-Match check of a request to an operation. It passes for a representation whose tag is listed, and for any representation with
+ * `*` or without the header. If the operation has `changeable`, only that part of the tags is compared. A weak tag never matches.
  * @param field value of If-Match
  */
 export function ifMatch(field: string | undefined, operation: Operation): (representation: unknown) => boolean {
@@ -203,7 +204,7 @@ export function ifMatch(field: string | undefined, operation: Operation): (repre
   };
 }
 
-/** The problem of a request that needs a database that cannot be used; it names the cell. Null: the error is another one. */
+/** The problem for a DatabaseUnavailable, with the name of the cell if the error has one. Null: the error is another one. */
 export function outageProblem(error: unknown): Problem | null {
   if (!(error instanceof DatabaseUnavailable)) return null;
   const refused = problemLater('database_unavailable', 1);

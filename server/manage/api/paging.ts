@@ -8,12 +8,12 @@ import type { Query } from '../../store/connect/pool.ts';
 import { isTimedId, uuidv7Time } from '../../store/ids.ts';
 import { cursorExists, type PagedTable } from '../../store/queries/names.ts';
 
-/** Id of an event or a delivery, which contains its time. */
+/** Id of an event, delivery or rejection, which contains its time. */
 export const eventId = z
   .guid({ error: 'Give an id of Weir, such as 01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a.', abort: true })
   .refine(isTimedId, 'This is not an id of Weir.');
 
-/** The parameter `limit`. @param usual without the parameter @param of what is limited, in words */
+/** The parameter `limit`. @param usual its default @param of what is limited, in words */
 export function limitUpTo(max: number, usual: number, of: string) {
   return z.coerce.number().int().min(1).max(max).default(usual).describe(`${of}, 1 to ${max}`);
 }
@@ -44,6 +44,7 @@ export function idList(max: number, otherwise: string) {
   return listUpTo(max, recordId).describe(meaning);
 }
 
+/** A parameter that is true or false; absent: both. */
 export const flag = z.enum(['true', 'false']);
 
 /** Value of a flag; null: not given. */
@@ -52,6 +53,7 @@ export function flagValue(given: z.output<typeof flag> | undefined): boolean | n
 }
 
 /**
+ * Returns a page of a list.
  * @param rows one more than `limit` if there is a next page
  * @param describe default: a row is an item as it is
  * @param cursorOf cursor of the page after this row; default: its id, for lists ordered by id
@@ -81,7 +83,7 @@ export function searchedPageOf<Row extends { id: string }, Item = Row>(
 const CURSOR_DELETED = 'The item that this cursor names was deleted. Start at the first page.';
 
 /**
- * The problem of a page whose cursor names a deleted row: the page is empty although the list may go on. Null: the page is right.
+ * Returns the problem of a page whose cursor names a deleted row: the page is empty although older rows may exist. Null: no problem.
  * @param rows the page
  */
 export async function cursorProblem(

@@ -8,7 +8,7 @@ import type { ActiveAgent } from '../../store/queries/agents/active-agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
 import type { Operation } from './operation.ts';
 
-/** `signature`: signature of the webhook. */
+/** `signature`: the request is signed by the scheme of its webhook. */
 type PlainAccess = 'anyone' | 'signature' | 'viewer or agent';
 /**
  * `anyone`, or the lowest role allowed. On mixed routes an agent is allowed too, and sees only its own data. `agent`: credential or

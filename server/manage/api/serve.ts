@@ -18,7 +18,7 @@ import type { Requester, Runner } from './runner.ts';
 export type OverOpenLimit = (exchange: Exchange) => Promise<Problem | null>;
 
 /** Authenticates a request to a route of this access. */
-export type Recognize = (exchange: Exchange, access: OperationAccess) => Promise<Requester | Problem>;
+type Recognize = (exchange: Exchange, access: OperationAccess) => Promise<Requester | Problem>;
 
 interface ApiParts {
   runner: Runner;
@@ -41,7 +41,7 @@ export class Api {
     return isConstant ? this.#constantHandler(name) : this.#handler(name, access);
   }
 
-  /** The handler of a document for anyone. The first request makes it. */
+  /** The handler of a document for anyone. The first request makes the document. */
   #constantHandler(name: OperationName): Handler {
     const { runner, anonymous } = this.#parts;
     const stored = new StoredText(JSON_TYPE, async (exchange: Exchange) => {

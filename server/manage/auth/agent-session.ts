@@ -8,8 +8,8 @@ import { uuidBytes, uuidText } from '../../store/ids.ts';
 const VERSION = 1;
 /** 1 byte version, 16 agent id, 4 generation, 6 expiry. */
 const CLAIM_BYTES = 1 + 16 + 4 + 6;
-const TAG_BYTES = 32;
-const TEXT_CHARACTERS = Math.ceil(((CLAIM_BYTES + TAG_BYTES) * 4) / 3);
+const MAC_BYTES = 32;
+const TEXT_CHARACTERS = Math.ceil(((CLAIM_BYTES + MAC_BYTES) * 4) / 3);
 
 interface SessionClaim {
   agentId: string;
@@ -30,7 +30,7 @@ export function signSession({ agentId, generation, expiresAtMs }: SessionClaim, 
   claim.set(uuidBytes(agentId), 1);
   claim.writeUInt32BE(generation, 17);
   claim.writeUIntBE(expiresAtMs, 21, 6);
-  return `ws_${Buffer.concat([claim, tagOf(claim, key)]).toString('base64url')}`;
+  return `ws_${Buffer.concat([claim, macOf(claim, key)]).toString('base64url')}`;
 }
 
 /**
@@ -46,18 +46,18 @@ export function readSession(
 ): ReadClaim | null {
   if (!token.startsWith('ws_') || token.length !== 3 + TEXT_CHARACTERS) return null;
   const bytes = Buffer.from(token.slice(3), 'base64url');
-  if (bytes.length !== CLAIM_BYTES + TAG_BYTES || bytes[0] !== VERSION) return null;
+  if (bytes.length !== CLAIM_BYTES + MAC_BYTES || bytes[0] !== VERSION) return null;
   // The last character has two spare bits, which the decoder drops. Without this check one session would have four texts.
   if (bytes.toString('base64url') !== token.slice(3)) return null;
   const claim = bytes.subarray(0, CLAIM_BYTES);
-  const tag = bytes.subarray(CLAIM_BYTES);
-  const keyIndex = keys.findIndex((key) => timingSafeEqual(tag, tagOf(claim, key)));
+  const mac = bytes.subarray(CLAIM_BYTES);
+  const keyIndex = keys.findIndex((key) => timingSafeEqual(mac, macOf(claim, key)));
   if (keyIndex < 0) return null;
   const expiresAtMs = claim.readUIntBE(21, 6);
   if (expiresAtMs <= nowMs || expiresAtMs > nowMs + longestMs) return null;
   return { agentId: uuidText(claim.subarray(1, 17)), generation: claim.readUInt32BE(17), expiresAtMs, keyIndex };
 }
 
-function tagOf(claim: Buffer, key: Buffer): Buffer {
+function macOf(claim: Buffer, key: Buffer): Buffer {
   return createHmac('sha256', key).update(claim).digest();
 }

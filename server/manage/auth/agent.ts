@@ -36,7 +36,7 @@ interface AgentAuthParts {
   previousKey: PreviousKey;
 }
 
-/** Verified sessions in memory. At this number all are forgotten: each is verified once more. */
+/** Limit on verified sessions in memory. At the limit all are dropped, and each is verified again at its next request. */
 const SESSIONS_MAX = 20_000;
 
 export class AgentAuth {
@@ -76,16 +76,16 @@ export class AgentAuth {
     );
   }
 
-  /** Whether the request presents an active session. No credential is looked for, as that takes a query. */
+  /** Whether the request presents an active session. Credentials are not checked, because that takes a query. */
   async hasSession(exchange: Exchange): Promise<boolean> {
     const session = await this.#bySession(exchange, bearer(exchange));
     return session?.kind === 'agent';
   }
 
   /**
-   * Rejects with DatabaseUnavailable.
+   * Returns the agent of a credential. Rejects with DatabaseUnavailable.
    * @param text the credential, from the header or a body
-   * @param detail of the problem when the credential is not valid; default: the standard text
+   * @param detail text of the problem when the credential is not valid; default: the standard text
    */
   async byCredential(exchange: Exchange, text: string, detail?: string): Promise<AgentReader | Problem> {
     const invalid = problem('agent_unauthenticated', detail);
@@ -97,7 +97,7 @@ export class AgentAuth {
     return { kind: 'agent', agent: found };
   }
 
-  /** An agent as which an OAuth client acts; null: it is revoked. */
+  /** The agent that an OAuth client acts as; null: the agent is revoked. */
   async byId(exchange: Exchange, id: string): Promise<AgentReader | Problem | null> {
     const agent = await this.#parts.agents.find(id, Date.now());
     if (agent === undefined) return unavailable;
@@ -106,7 +106,7 @@ export class AgentAuth {
     return { kind: 'agent', agent };
   }
 
-  /** Null: not a valid session. */
+  /** The agent of a session; null: the token is not a valid session. */
   async #bySession(exchange: Exchange, token: string): Promise<AgentReader | Problem | null> {
     const nowMs = Date.now();
     const claim = this.#claimOf(token, nowMs);
@@ -159,9 +159,9 @@ const previousOf = (agentId: string) => `previous ${agentId}`;
 
 /** Each process writes an agent at most once per interval. */
 const LAST_SEEN_EVERY_MS = 60_000;
-/** Times of writes in memory. At this number all are forgotten, since temporary agents come and go. */
+/** Limit on the times of writes in memory. At the limit all are dropped, because temporary agents come and go. */
 export const WRITTEN_MAX = 50_000;
-/** Pause after a write: with thousands of agents, those that are seen in between share the next one. */
+/** Pause after a write. Of thousands of agents, all that are seen during the pause share the next write. */
 const WRITE_GAP_MS = 200;
 
 /** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */

@@ -22,7 +22,7 @@ export class AnonymousLimit {
     this.#parts = parts;
   }
 
-  /** Counts a request of which no user is known. Returns the problem if its client is over a limit. The session of an agent is free. */
+  /** Counts a request without a known user, unless it has an agent session. Returns the problem if its client is over the limit. */
   async over(exchange: Exchange): Promise<Problem | null> {
     const { limiter, policy, agentAuth } = this.#parts;
     if (await agentAuth.hasSession(exchange)) return null;
@@ -31,8 +31,8 @@ export class AnonymousLimit {
   }
 
   /**
-   * Counts a request on a route for anyone. Looks for a user only if the request has credentials, so that the users behind an address over its
-   * limit are served. Credentials that cannot be checked, because the database is away, count as none.
+   * Counts a request on a route for anyone, unless it has the credentials of a user: users behind an address over its limit are served.
+   * Credentials that cannot be checked, because the database is away, count as missing.
    */
   async overUnlessKnown(exchange: Exchange): Promise<Problem | null> {
     const { people } = this.#parts;

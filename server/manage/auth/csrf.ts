@@ -23,7 +23,7 @@ export class Csrf {
     return createHmac('sha256', this.#key).update(sessionId).digest('base64url');
   }
 
-  /** @param given the token that the request carries */
+  /** Whether the request comes from an allowed origin and carries the token of the session. @param given the token in the request */
   allows(exchange: Exchange, sessionId: string, given: string | undefined): boolean {
     return this.fromOwnPage(exchange) && given !== undefined && sameText(given, this.token(sessionId));
   }
@@ -40,7 +40,7 @@ export class Csrf {
   }
 }
 
-/** Compares in constant time. */
+/** Whether two texts are equal, compared in constant time. */
 export function sameText(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);

@@ -12,7 +12,7 @@ import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
 
 const TOKEN_BYTES = 32;
 
-/** A new token, and the hash to store. */
+/** Creates a token of an invitation, and its hash to store. */
 export function newInvitation(): { token: string; hash: Buffer } {
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   return { token, hash: hashOf(token) };
@@ -23,7 +23,7 @@ export function invitationUrl(publicUrl: string, token: string): string {
   return `${publicUrl}/invitation?token=${token}`;
 }
 
-/** The user whom the link is for; undefined: it is not valid any more. */
+/** The user for whom the link is; undefined: the link is not valid any more. */
 export function invitedUser(database: Database, token: string): Promise<ActiveUser | undefined> {
   return findInvited(database, hashOf(token));
 }

@@ -1,7 +1,6 @@
 /**
- * The local administrator: a person with a shell on the machine of Weir, as root or as the user that Weir serves as. Requests on the socket
- * in DATA_DIR are of this person, since the mode of its folder lets no other user connect. Nothing in a request of another listener makes
- * its requester this person.
+ * The local administrator: a person with a shell on the machine of Weir, as root or as the user that Weir runs as. Every request on the socket
+ * in DATA_DIR counts as sent by this person, because the mode of its folder keeps other users out. No request on another listener does.
  */
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Actor, commandActor } from '../../store/audit/record.ts';
@@ -13,11 +12,11 @@ import type { Person } from './person.ts';
  */
 export const COMMAND_USER_FIELD = 'weir-command-user';
 
-/** Belongs to no user. */
+/** An id that no user has. */
 const NO_USER = '00000000-0000-0000-0000-000000000000';
 const nameShape = /^[^\p{Cc}]{1,100}$/u;
 
-/** @param actor recorded as the author of changes */
+/** The local administrator as a requester. @param actor recorded as the author of changes */
 export function localAdministrator(actor: Actor): { kind: 'user'; person: Person } {
   const person: Person = {
     id: NO_USER,
@@ -29,7 +28,7 @@ export function localAdministrator(actor: Actor): { kind: 'user'; person: Person
   return { kind: 'user', person };
 }
 
-/** Recognizes every request as of the local administrator: for the App on the socket only. */
+/** Treats every request as sent by the local administrator. Only for the App on the socket. */
 export const recognizeLocal = async (exchange: Exchange) =>
   localAdministrator({ ...commandActor(userOf(exchange)), request_id: exchange.requestId });
 

@@ -16,11 +16,11 @@ export interface Person extends ActiveUser {
       }
     | { kind: 'token'; tokenId: string }
     | { kind: 'jwt'; expiresAt: Date }
-    /** A command on the machine of Weir: an administrator without a user. See local.ts; no request of the network is one. */
+    /** A command on the machine of Weir: an administrator without a user, see local.ts. Requests of the network never have this kind. */
     | { kind: 'local'; actor: Actor };
 }
 
-/** True for an API token or a JWT. These may change other users as their role allows, but of their own user only what they created. */
+/** True for an API token or a JWT. They may change other users as their role allows, but of their own user only tokens that they created. */
 export function isBearer({ via }: Person): boolean {
   return via.kind === 'token' || via.kind === 'jwt';
 }

@@ -63,7 +63,7 @@ export async function extendPresentedSession(
   return id === undefined ? null : { id, token, seconds: extension.seconds };
 }
 
-/** Ends the session that the request presents, whichever user it belongs to: nothing of it continues after a sign-in. */
+/** Ends the session that the request presents, whichever user it belongs to, so that it does not survive a sign-in. */
 export async function endPresentedSession(query: Query, exchange: Exchange, publicUrl: string): Promise<void> {
   const cookie = exchange.cookie(cookieName(publicUrl));
   if (cookie !== undefined) await deleteSessionOf(query, hashSessionToken(cookie));

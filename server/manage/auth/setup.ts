@@ -28,7 +28,8 @@ export async function setupAddress(database: Database, key: Buffer, publicUrl: s
 }
 
 /**
- * The token is the same in every process and after every restart on this database, and different on any other. Nothing is stored.
+ * Derives the token from the time of the first migration: it is the same in every process and after every restart on this database, and
+ * different on any other. Nothing is stored.
  */
 async function setupToken(database: Database, key: Buffer): Promise<string> {
   const [row] = await database.query<{ madeAt: string }>({

@@ -24,8 +24,8 @@ export interface SignedIn {
 }
 
 /**
- * Does the same work whether or not the account exists. `sign_in_failed` gives no reason: unknown account, disabled account, account without
- * a password, or wrong password.
+ * Signs in with a password. Does the same work whether or not the account exists. `sign_in_failed` does not say whether the account is
+ * unknown, disabled or without a password, or the password is wrong.
  */
 export async function signIn(
   parts: SignInParts,
@@ -56,7 +56,7 @@ export async function signIn(
 
 /**
  * Last step of every sign-in: opens a session, ends the presented one, and records the sign-in.
- * @param authenticatedSecondsAgo since the user was authenticated
+ * @param authenticatedSecondsAgo seconds since the user was authenticated
  */
 export async function startSession(
   query: Query,
@@ -74,7 +74,7 @@ export async function startSession(
   return { user, session };
 }
 
-/** An authorization request of OAuth has about 600. In hosted mode the address is in a cookie, which takes up to 4,096 bytes. */
+/** Limit on a return URL. An authorization request of OAuth has about 600. In hosted mode the URL is in a cookie of up to 4,096 bytes. */
 const RETURN_TO_CHARACTERS_MAX = 1_536;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Passwords are tried within limits by address and by account, or by browser if it has a device cookie (device-cookies.ts): at sign-in, and
- * where a signed-in user confirms a change. An account that does not exist is limited in the same way. An address is charged for failures only.
+ * Limits on tries of passwords, at sign-in and where a signed-in user confirms a change: by client address and by account, or by browser if it
+ * has a device cookie (device-cookies.ts). An account that does not exist is limited in the same way. Only failures count for an address.
  */
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';

@@ -7,7 +7,7 @@ interface Cause {
   fix: string;
 }
 
-/** `said`: by the server or libpq, with the SQLSTATE. */
+/** `said`: the message of the server or of libpq, with the SQLSTATE. */
 type Explained = Cause & { said: string };
 
 /** By prefix of the SQLSTATE; the longest match applies. */
@@ -62,14 +62,14 @@ const causes: Readonly<Record<string, Cause>> = {
   },
 };
 
-/** What a server says when it refuses a connection: libpq gives no SQLSTATE then. */
+/** Messages of a server that refuses a connection, for which libpq gives no SQLSTATE. */
 const refusals: readonly (readonly [RegExp, sqlState: string])[] = [
   [/connection slots are reserved|too many clients already|too many connections for/, '53300'],
   [/the database system is (starting up|shutting down|in recovery mode|not yet accepting connections)/, '57P03'],
   [/No space left on device/, '53100'],
 ];
 
-/** Null: the message names none of these causes. @param message of libpq */
+/** Explains why a server refuses connections; null: the message names none of these causes. @param message of libpq */
 export function explainRefusedConnection(message: string): Explained | null {
   const sqlState = refusals.find(([said]) => said.test(message))?.[1];
   return sqlState === undefined ? null : explainCommitFailure({ sqlState, reason: message });
@@ -82,6 +82,7 @@ const silent: Cause = {
 
 const LONGEST = 5;
 
+/** Explains why commits fail, by the SQLSTATE; without one, the server does not answer. */
 export function explainCommitFailure({ sqlState, reason }: CommitFailure): Explained {
   if (sqlState === null) return { ...silent, said: reason };
   const said = `${sqlState}: ${reason}`;

@@ -25,7 +25,7 @@ export interface Held {
   /** The cause, and its fix; undefined: the texts of the table. */
   cause?: string;
   fix?: string;
-  /** Which group of the subject it is, and the query of the page that lists the group: `&reason=...`. */
+  /** The group within the subject, and the query of the page that lists the group: `&reason=...`. */
   part?: string;
   query?: string;
 }
@@ -39,6 +39,7 @@ export const thisMachine = () => ({ id: hostname(), name: hostname() });
 /** Prefix of the ids of this machine's disks. */
 export const DISK_HERE = `${hostname()}:`;
 
+/** A disk of this machine as the subject of a condition. */
 export function diskSubject({ place, places }: LowDisk): NonNullable<Held['subject']> {
   return { id: `${DISK_HERE}${place}`, name: `${places} on ${hostname()}` };
 }
@@ -46,6 +47,7 @@ export function diskSubject({ place, places }: LowDisk): NonNullable<Held['subje
 /** A cell that cannot be used, or stores nothing. */
 export type TroubledCell = Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>;
 
+/** A cell as the subject of a condition. */
 export function cellSubject({ number, name }: TroubledCell): NonNullable<Held['subject']> {
   return { id: String(number), name: `${number} (${name})` };
 }
@@ -53,6 +55,7 @@ export function cellSubject({ number, name }: TroubledCell): NonNullable<Held['s
 /** A row about a webhook as the subject of its condition. */
 export const webhookOf = ({ webhook_id: id, name }: { webhook_id: string; name: string }) => ({ id, name });
 
+/** Seconds from `iso` to `nowMs`. */
 export const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) / 1000;
 
 /** A condition whose value is its duration. */
@@ -60,10 +63,10 @@ export function lasting(kind: ConditionKind, subject: NonNullable<Held['subject'
   return { kind, subject, since, value: secondsSince(since, nowMs) };
 }
 
-/** Length of a reason with its header. */
+/** Limit on `part`: a reason with the name of its header. */
 export const PART_CHARACTERS_MAX = 300;
 
-/** The issue with the texts of the table. @param nowMs Unix milliseconds. */
+/** A stored issue as the API returns it, with the texts of the table of conditions. @param nowMs Unix milliseconds */
 export function describeIssue(row: IssueRow, publicUrl: string, nowMs: number): Issue {
   const { id, kind, subject_id, first_at, last_at, count, facts, resolved_at, assignee, note } = row;
   const { name, cause, fix, query = '', began_after } = facts;
@@ -97,7 +100,7 @@ function outageText({ facts, first_at, resolved_at }: IssueRow): string {
   return `Postgres did not commit events of machine ${name} for ${inWords(seconds)}: ${counted(refused, 'request')} refused, ${counted(spooled, 'event')} spooled.`;
 }
 
-/** The largest values of the last ISSUE_HOURS hours, oldest first. */
+/** The largest value of each of the last ISSUE_HOURS hours, oldest first. */
 export function hoursOf({ hours }: Pick<IssueFacts, 'hours'>, nowMs: number): number[] {
   const none: number[] = Array(ISSUE_HOURS).fill(0);
   if (hours === undefined) return none;
@@ -105,7 +108,7 @@ export function hoursOf({ hours }: Pick<IssueFacts, 'hours'>, nowMs: number): nu
   return [...hours.values, ...none].slice(passed, passed + ISSUE_HOURS);
 }
 
-/** A condition that cannot be stored, because Postgres commits nothing. Its id is the same in each process. */
+/** The issue of a condition that cannot be stored, because Postgres commits nothing. Its id is the same in each process. */
 export function unstored({ kind, subject, since, ...facts }: Held, nowMs: number): IssueRow {
   const [now, subject_id, name] = [isoTime(nowMs), subject?.id ?? '', subject?.name ?? ''];
   const hex = createHash('sha256').update(`${kind} ${subject_id}`).digest('hex');
@@ -126,7 +129,7 @@ function textOf({ kind, subject, value = 0, threshold = null, cause = '' }: Held
 
 type DescribedAlert = Omit<z.input<typeof alertSchema>, 'requests'>;
 
-/** @param publicUrl PUBLIC_URL */
+/** An alert as the API returns it, without its requests. @param publicUrl PUBLIC_URL */
 export function describeAlert(alert: AlertRow, publicUrl: string): DescribedAlert {
   const { id, condition, subject_id, subject_name, since, began_at, ended_at, value, threshold, undelivered } = alert;
   const { subject, page } = conditionOf(condition);

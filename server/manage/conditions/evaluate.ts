@@ -26,7 +26,7 @@ import { type AlertSettings, type Machine, type MachineSpool, type Reported, rea
 const MACHINE_GONE_MS = 86_400_000;
 /** Alerts that begin in one evaluation; the next one continues. */
 const BEGUN_MAX = 200;
-/** Found in every cell. While one is away its rows are missing, so these alerts do not end. */
+/** Conditions that are read from every cell. While a cell is away its rows are missing, so alerts about these conditions do not end. */
 const OVER_CELLS = ['pending', 'dead_letters'] as const;
 /** Longest pause within an evaluation: after it, another machine may evaluate. */
 const EVALUATION_SECONDS_MAX = 60;
@@ -118,8 +118,8 @@ function isElsewhere({ condition, subject_id: id }: AlertRow, spool: MachineSpoo
 }
 
 /**
- * The alert `silent` of a webhook that expects an event more often than every `calmMs` ends after the expected time. Otherwise senders that
- * are a little late would begin and end an alert with each event.
+ * How long a condition must be absent before its alert ends. Without this time, a sender that is always a little late would begin and end an
+ * alert with each event. For `silent` the expected interval is enough, if it is shorter.
  */
 function calmMsOf({ condition, threshold }: AlertRow): number {
   const { calmMs } = reportOf(condition);

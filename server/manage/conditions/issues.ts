@@ -1,4 +1,4 @@
-/** Issues: the conditions that hold, as the database keeps them. They are brought up to date when a list is read, and by a process of each machine. */
+/** Issues: the conditions that hold, as the database keeps them. A read of a list updates them, and so does one process of each machine. */
 import { randomBytes } from 'node:crypto';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { type ConditionKind, conditionOf } from '../../model/conditions.ts';
@@ -20,7 +20,10 @@ import { FURTHER, type Held, hoursOf } from './describe.ts';
 
 /** An issue that returns within this time is continued, so that alternating conditions do not fill the list. */
 export const RETURN_MS = HOUR_MS;
-/** How often `last_at` of an unchanged issue is written. Of thousands of issues that any machine finds, at most one every SEEN_MS. */
+/**
+ * Time between two writes of `last_at` of an unchanged issue. With more than 2,000 conditions it is SEEN_MS for each of them, except for
+ * issues that only this machine finds.
+ */
 const SEEN_EVERY_MS = 10_000;
 const SEEN_MS = 5;
 /** An issue that each machine finds by itself is resolved when no machine has found it for this long. */
@@ -58,8 +61,8 @@ export async function recordHeld(
 }
 
 /**
- * Whether the condition of a row, of an issue or an alert, may hold though it was not read: its list was cut, and its webhook, if it is about
- * one, is not deleted.
+ * Returns a check whether the condition of a row, an issue or an alert, may hold although it was not read: the list of its kind was cut, and
+ * the webhook that the row is about is not deleted.
  * @param cut the conditions whose lists were cut
  */
 export async function leftOutOf<Kind extends ConditionKind, Row extends { subject_id: string }>(
@@ -73,7 +76,7 @@ export async function leftOutOf<Kind extends ConditionKind, Row extends { subjec
   return (row) => cut.has(kindOf(row)) && !deleted.has(row.subject_id);
 }
 
-type Change = IssueRow & { isNew: boolean };
+type IssueChange = IssueRow & { isNew: boolean };
 
 const subjectOf = ({ kind, subject_id }: Pick<IssueRow, 'kind' | 'subject_id'>) => `${kind} ${subject_id}`;
 const keyOf = (row: Pick<IssueRow, 'kind' | 'subject_id' | 'part'>) => `${subjectOf(row)} ${row.part}`;
@@ -81,19 +84,19 @@ const keyOf = (row: Pick<IssueRow, 'kind' | 'subject_id' | 'part'>) => `${subjec
 /**
  * The rows to write.
  * @param rows current ones; of several with one key, the last counts
- * @param mayHold whether the condition of an issue may hold though it was not read
+ * @param mayHold whether the condition of an issue may hold although it was not read
  */
 function changesOf(
   rows: readonly IssueRow[],
   held: readonly Held[],
   mayHold: (row: IssueRow) => boolean,
   nowMs: number,
-): Change[] {
+): IssueChange[] {
   const known = new Map(rows.map((row) => [keyOf(row), row]));
   const now = isoTime(nowMs);
   const seenEveryMs = Math.max(SEEN_EVERY_MS, held.length * SEEN_MS);
   const found = new Set<string>();
-  const changed = new Map<string, Change>();
+  const changed = new Map<string, IssueChange>();
   for (const one of grouped(held, rows)) {
     const { kind, subject, part = '', value = 0, since = now } = one;
     const at = { kind, subject_id: subject?.id ?? '', part };
@@ -124,11 +127,11 @@ function changesOf(
     !found.has(keyOf(row)) &&
     !mayHold(row) &&
     (conditionOf(row.kind).local !== true || nowMs - Date.parse(row.last_at) >= LOCAL_GONE_MS);
-  const gone = rows.filter(isGone).map((row): Change => ({ ...row, resolved_at: now, isNew: false }));
+  const gone = rows.filter(isGone).map((row): IssueChange => ({ ...row, resolved_at: now, isNew: false }));
   return [...gone, ...changed.values()];
 }
 
-/** Whether the text is the same, but for numbers that change with time. */
+/** Whether the texts are equal, except for numbers that change with time. */
 function isSame({ name, cause, fix }: IssueFacts, held: Held): boolean {
   return name === (held.subject?.name ?? '') && cause === held.cause && fix === held.fix;
 }
@@ -188,7 +191,7 @@ const changes: Readonly<Record<string, string>> = {
 };
 
 /** Adds to each new issue the last change of its subject. For silence and queues the change may come after the beginning. */
-async function addCauses(query: Query, begun: readonly Change[], nowMs: number): Promise<void> {
+async function addCauses(query: Query, begun: readonly IssueChange[], nowMs: number): Promise<void> {
   const spans = begun.map(({ id, kind, subject_id, first_at }) => ({
     id,
     subject_id,

@@ -17,7 +17,7 @@ import { type ClaimedRequest, claimRequest, endRequest } from '../../store/queri
 
 /** Time limit from the look-up of the name to the head of the response. */
 const POST_TIMEOUT_MS = 10_000;
-/** The body of a response is read up to here, so that the receiver is not cut off, and not used. */
+/** Limit on the bytes read of a response body. It is read so that the receiver is not cut off while it writes, and is not used. */
 const ANSWER_BYTES_MAX = 16_384;
 
 export type PostSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
@@ -172,14 +172,13 @@ interface DeliverParts {
   database: Queries;
   log: Log;
   onAttempt: (outcome: 'sent' | 'failed' | 'given_up') => void;
-  /** Longest attempt. */
+  /** Time limit of an attempt. */
   timeoutMs?: number;
 }
 
 /**
  * Sends the requests that are due, one after the other, until none is left or `signal` aborts. Several machines may do so: each request is
- * claimed by one of them. Rejects with errors of the database; a claimed request is then sent again with
- * the same id.
+ * claimed by one of them. Rejects with errors of the database; a claimed request is then sent again with the same id.
  */
 export async function deliver(
   settings: PostSettings & { ALERT_URL: string },

@@ -57,7 +57,7 @@ type Reader = (nowMs: number) => Promise<Held[]>;
 
 /**
  * Returns a function that reads the conditions, most lists from a cache. It rejects with errors of the database. `cut`: kinds of which more
- * may hold than was read.
+ * conditions may hold than were read.
  */
 export function heldReader(
   parts: ReaderParts,
@@ -68,7 +68,7 @@ export function heldReader(
     return rows;
   };
   const { settings, database, history, commitFailure, spoolFolder, cells } = parts;
-  /** While a cell is away its rows are missing: what other cells lack may hold there. */
+  /** Reads a list from all cells. While a cell is away its rows are missing, so conditions of these kinds may hold there. */
   const overCells = async (kinds: readonly ConditionKind[], read: (reads: Database) => Promise<Held[]>) => {
     const reads = new PartialReads(database);
     const held = await read(reads);
@@ -163,7 +163,7 @@ function shortened(reason: string | null): string {
     : reason;
 }
 
-/** Names the group of a reason in issues.part. Control characters of a reason are six in JSON. */
+/** The name of a reason's group in issues.part: its JSON, or a hash if that is too long. A control character takes six characters of JSON. */
 function partOf(reason: string | null): string {
   const text = JSON.stringify(reason);
   return text.length <= PART_CHARACTERS_MAX ? text : createHash('sha256').update(text).digest('hex');

@@ -1,4 +1,4 @@
-/** Reads the conditions that are reported by alerts and hold now, from the same sources as those of the list. */
+/** Reads the conditions that hold now and that alerts report, from the same sources as the list of issues. */
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
 import { type DiskState, lowDisks } from '../../model/machines.ts';
@@ -37,19 +37,19 @@ export interface Machine {
   startedMs: number;
   /** Null when the machine has no spool. */
   spool: MachineSpool | null;
-  /** Those that are in trouble. */
+  /** Only cells that cannot be used or store nothing. */
   cells: readonly TroubledCell[];
   disks: readonly DiskState[];
 }
 
 /**
- * After a start no webhook is reported as silent before its senders had the time that it expects, at most this long: Weir may have been
- * down, and a Weir that is restarted every day must still report a webhook that expects an event a day.
+ * After a start, a webhook is reported as silent only once its expected interval has passed, because Weir may have been down. This limit of
+ * the wait exists because a Weir that is restarted every day must still report a webhook that expects an event a day.
  */
 const START_GRACE_MS_MAX = 3_600_000;
 const DEAD_NEW_MS = DEAD_NEW_MINUTES * 60_000;
 
-/** `cut`: kinds of which more may hold than was read. @param nowMs Unix milliseconds */
+/** Reads the conditions. `cut`: kinds of which more conditions may hold than were read. @param nowMs Unix milliseconds */
 export async function readReported(
   query: Query,
   { ALERT_PENDING_SECONDS: pendingMax, ALERT_REJECTIONS_PER_MINUTE: rejectionsMax }: AlertSettings,

@@ -31,7 +31,7 @@ type Histogram = {
   [Name in MetricName]: (typeof metricTable)[Name][0] extends 'histogram' ? Name : never;
 }[MetricName];
 
-/** An expression. Each metric, code of a problem and threshold is a placeholder, so that one that no longer exists does not compile. */
+/** An expression. Metrics, problem codes and thresholds are placeholders, so that a name that does not exist does not compile. */
 function promql(
   text: TemplateStringsArray,
   ...names: (MetricName | `${Histogram}_bucket` | ProblemCode | number)[]

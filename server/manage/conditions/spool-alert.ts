@@ -31,7 +31,7 @@ export class SpoolAlert {
     this.#saved = readSaved(this.#path);
   }
 
-  /** Call when the database cannot be asked. Returns the alert if it begins; throws errors of fs. */
+  /** Call while the database is away. Returns the alert if it begins; null: it is active, or the spool is empty. Throws errors of fs. */
   begin(spool: MachineSpool, publicUrl: string, nowMs: number): AlertRow | null {
     if (this.#saved !== undefined || spool.events === 0) return null;
     const since = isoTime(spool.oldestMs ?? nowMs);
@@ -48,7 +48,7 @@ export class SpoolAlert {
     return this.#sending ? null : (this.#saved ?? null);
   }
 
-  /** The database has been asked, and has what `carried` was. @param isActive an alert about the spool of this machine is active there. */
+  /** Call once the database has stored `carried`. @param isActive whether the database has an active alert about the spool of this machine */
   recorded(isActive: boolean): void {
     if (this.#sending) return;
     if (isActive && this.#saved !== null) this.#save(null);
@@ -57,7 +57,7 @@ export class SpoolAlert {
     this.#saved = undefined;
   }
 
-  /** Sends the beginning of an alert that the database does not have, when it is due. Null when nothing was due. */
+  /** Sends the request of an alert that the database does not have yet, if it is due. Null: nothing was due. */
   async send(
     settings: PostSettings & { ALERT_URL: string },
     nowMs: number,

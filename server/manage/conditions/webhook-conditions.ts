@@ -21,11 +21,13 @@ const REFUSAL_KINDS = ['rejections', 'limited', 'failing'] as const;
 
 type Silent = Awaited<ReturnType<typeof readSilentWebhooks>>[number];
 
+/** The condition of a webhook that has had no event for too long. */
 export function silentCondition(webhook: Silent, nowMs: number): Held {
   const { silent_since: since, expect_every_seconds: threshold } = webhook;
   return { ...lasting('silent', webhookOf(webhook), since, nowMs), threshold };
 }
 
+/** Webhooks whose senders still use the old secret after a rotation. */
 export async function readOldSecretConditions(database: Database, whole: Whole, nowMs: number): Promise<Held[]> {
   const used = whole('old secrets', WEBHOOKS_MAX, await readUsedOldSecrets(database, nowMs), ['old_secret']);
   return used.map(({ ends_at, rotated_at: since, ...webhook }) => ({
@@ -65,7 +67,7 @@ export async function readRefusalConditions(database: Database, whole: Whole, no
   ];
 }
 
-/** The rejections of a webhook by reason. The groups are of samples, which share the exact number. */
+/** The rejections of a webhook by reason. Only samples are grouped: the exact number is divided in proportion to the groups. */
 function rejectionConditions(requests: RefusedRequests, groups: readonly RejectionGroup[]): Held[] {
   const subject = webhookOf(requests);
   const samples = groups.reduce((sum, { count }) => sum + count, 0);
@@ -84,8 +86,8 @@ function rejectionConditions(requests: RefusedRequests, groups: readonly Rejecti
 }
 
 /**
- * Whether the rejections of a webhook have ended: the newest was accepted or verifies now; or requests have verified since, and none was
- * rejected for REJECTIONS_QUIET_MS and for twice the mean pause between them. So a sender that is rejected now and then, while others
+ * Whether the rejections of a webhook have ended. Either the newest was accepted or verifies now. Or requests have verified since, and none
+ * was rejected for REJECTIONS_QUIET_MS and for twice the mean pause between rejections: a sender that is rejected now and then, while others
  * verify, does not count as fixed.
  */
 function isFixed(requests: RefusedRequests, nowMs: number): boolean {

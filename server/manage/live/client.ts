@@ -53,7 +53,7 @@ export class StreamClient {
     return true;
   }
 
-  /** Sends the events stored since, including some that the client may already know. */
+  /** Sends the events stored after the last one that the client knows, and some that it may know already. */
   catchUp(found: FoundEvents, nowMs: number): void {
     const early = this.#early ?? [];
     this.#early = null;

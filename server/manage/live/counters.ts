@@ -117,7 +117,7 @@ export interface Sample {
   /** The spool would take an event now. */
   spools: boolean;
   gauges: Gauges;
-  /** The most frequent. */
+  /** Those with the most requests. */
   unknownUrls: readonly UnknownUrl[];
   threads: number;
   database: 'up' | 'down';

@@ -61,7 +61,7 @@ export class LiveHub {
   async #tick(): Promise<void> {
     if (this.#collecting) return;
     this.#collecting = true;
-    // Without new counts, the second repeats the last ones.
+    // If the processes cannot be asked, the second is made of their last samples.
     await this.#parts.collect().catch(() => {});
     this.#collecting = false;
     if (!this.#tally.watched) this.#depth = null;

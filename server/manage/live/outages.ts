@@ -51,7 +51,7 @@ export class OutageLog {
   /** Adds the last second. Returns the outage that has not ended; null without one. */
   second({ second, database, processes }: Pick<Live, 'second' | 'database' | 'processes'>): OngoingOutage | null {
     const nowMs = Date.parse(second.at);
-    // Without a process nothing is refused: Weir starts.
+    // Without a process Weir is still starting, and refuses nothing.
     const isDown = database === 'down' && processes.length > 0;
     if (isDown) this.#saved.ongoing ??= this.#begin(nowMs - second.duration_ms);
     const { ongoing } = this.#saved;
@@ -127,7 +127,7 @@ function counts({ began_at, ended_at, refused, spooled }: Outage): boolean {
   return refused + spooled > 0 || Date.parse(ended_at) - Date.parse(began_at) >= SHORT_MS;
 }
 
-/** No outage when the file is missing or cannot be read. */
+/** Reads the file. Without a readable file there is no outage. */
 function readSaved(path: string): Saved {
   try {
     const { ongoing, ended } = JSON.parse(readFileSync(path, 'utf8')) as Saved;

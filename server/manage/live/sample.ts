@@ -19,7 +19,7 @@ const sampledNames = Object.keys(sampled) as (keyof typeof sampled)[];
 /** The members of a sample that come from the metrics of the process. */
 export type Sampled = 'startedMs' | 'totals' | 'commitDurations' | 'threads' | 'gauges';
 
-/** Call it once a second: it ends a second of the lag. */
+/** Reads the members of a sample that come from this process. Has a side effect: `lag` begins a new second, so call it once a second. */
 export function sampleOf(metrics: Metrics, lag: LoopLag): Pick<Sample, Sampled> {
   const values = Object.fromEntries(sampledNames.map((name) => [name, metrics.value(sampled[name])]));
   return {

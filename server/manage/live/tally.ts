@@ -129,7 +129,7 @@ function describe(
 /** Rows of unknown URLs over all processes. */
 const UNKNOWN_URLS_SHOWN = 10;
 
-/** The same client and path may have reached several processes. */
+/** Adds the requests of equal clients and paths, which may have reached several processes. */
 function unknownUrlsOf(samples: readonly Sample[]): UnknownUrl[] {
   const sums = new Map<string, UnknownUrl>();
   for (const one of samples.flatMap(({ unknownUrls }) => unknownUrls)) {

@@ -39,6 +39,7 @@ interface McpParts {
   settings: Pick<Settings, 'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL'>;
 }
 
+/** Returns the handler of POST /mcp. */
 export function createMcp(parts: McpParts): Handler {
   const isOwnHost = hostCheck(parts.settings);
   return async (exchange) => {
@@ -62,8 +63,8 @@ export function createMcp(parts: McpParts): Handler {
 }
 
 /**
- * A client by an access token of OAuth, a user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a
- * browser would send it for a page of another site. Credentials and failures count in the agents' rate limit.
+ * Authenticates a client by an access token of OAuth, a user by an API token or JWT, else an agent by its credential or session. A cookie is
+ * not accepted: a browser would send it for a page of another site. Credentials and failures count in the agents' rate limit.
  */
 async function authenticate({ people, agentAuth, oauth }: McpParts, exchange: Exchange): Promise<Reader | Problem> {
   const client = await oauth?.reader(exchange, bearer(exchange));
@@ -121,7 +122,7 @@ function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, excha
   };
 }
 
-/** The grant of a client of OAuth may end while its claim waits: what was claimed is returned, unseen. */
+/** Checks the grant of an OAuth client again after a claim: if it ended while the claim waited, the deliveries are released, unseen. */
 function whileGranted(operations: ToolOperations, oauth: OAuth | null, exchange: Exchange): ToolOperations {
   if (oauth === null || !oauth.issued(bearer(exchange))) return operations;
   return {

@@ -86,7 +86,7 @@ const waitForEvents = tool({
   waitSeconds: ({ wait_seconds }) => wait_seconds,
   run: async ({ as_text: _, ...input }, operations) => {
     const outcome = await operations.encoded('claim', { input });
-    // The client has cancelled the call, or another client one with the same id: an empty list makes that client call again.
+    // The call was cancelled, by its client or by another one that used the same id. An empty list makes a client that waits call again.
     if (outcome.kind === 'gone') return waited([], false);
     if (outcome.kind !== 'encoded') return outcome;
     const { deliveries } = JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>;
@@ -125,7 +125,7 @@ function describeDelivery({ id, receipt, attempt, leased_until, event }: Claimed
   };
 }
 
-/** @param verb of the summary, in the past tense */
+/** Runs the operation and describes what it settled. @param verb first word of the summary, in the past tense */
 async function settle(
   operations: ToolOperations,
   operation: 'ack' | 'nack' | 'extend',

@@ -26,7 +26,7 @@ import { SECURITY, toolResult } from './untrusted.ts';
 const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools, ...issueTools];
 const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
 
-/** Validates the answers of clients to requests of the server. This server sends none, and the SDK's default creates an Ajv for each request. */
+/** The SDK validates answers of clients to requests of the server. This server sends none, and the default creates an Ajv each time. */
 const noValidator = {
   getValidator: () => {
     throw new Error('this server asks clients nothing');
@@ -164,13 +164,13 @@ async function callTool({ name, arguments: given = {} }: CallParams, request: Mc
   const progress = reportProgress(tool.waitSeconds?.(input.data), mcpReq);
   const answer = await tool.run(input.data, request.operations).finally(() => clearInterval(progress));
   if (answer.kind === 'problem') return toolError(answer, request.exchange);
-  // The client has left: nothing is sent, or nothing is read.
+  // The client has left and reads nothing.
   if (answer.kind !== 'answer') return { content: [] };
   if (tool.recordOf !== undefined) await request.recordCall(tool.recordOf(answer.structured));
   return toolResult(answer, Object(input.data).as_text === true);
 }
 
-/** Reports the seconds of a call that waits, if its client gave a token for that. */
+/** Reports the seconds of a call that waits, if its client gave a progress token. */
 function reportProgress(total: number | undefined, { _meta, notify }: ServerContext['mcpReq']) {
   const progressToken = _meta?.progressToken;
   if (total === undefined || progressToken === undefined) return undefined;
@@ -178,7 +178,7 @@ function reportProgress(total: number | undefined, { _meta, notify }: ServerCont
   return setInterval(() => {
     progress += PROGRESS_MS / 1000;
     const params = { progressToken, progress, total, message: 'No event yet.' };
-    // A client that has left gets none.
+    // Rejects if the client has left.
     notify({ method: 'notifications/progress', params }).catch(() => {});
   }, PROGRESS_MS);
 }

@@ -34,9 +34,9 @@ export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: str
 /** Hints for the client, which may ask its user before a call (MCP, ToolAnnotations). */
 interface Hints {
   readOnly: boolean;
-  /** The operation that it runs if its effect is destructive, also where a person is not asked about it. */
+  /** The operation of the tool, if it is one of model/confirmations.ts: its effect is destructive. */
   destructive?: ConfirmedOperation;
-  /** Needless to say of a tool that only reads. */
+  /** Not given for a tool that only reads. */
   idempotent?: true;
 }
 
@@ -68,17 +68,17 @@ interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> exten
 
 export type Tool = TypedTool<z.ZodObject, z.ZodObject>;
 
-/** Infers the types. The input passed to `run` is the output of the schema `input`, as the caller ensures. */
+/** Infers the types of a tool. The caller of `run` passes an input that the schema `input` has parsed. */
 export function tool<Input extends z.ZodObject, Output extends z.ZodObject>(given: TypedTool<Input, Output>): Tool {
   return given as unknown as Tool;
 }
 
-/** Agents have other tools than users. */
+/** Whether the requester may call the tool, apart from the role: agents have other tools than users. */
 export function isFor({ access }: Tool, { kind }: Reader): boolean {
   return access === 'viewer or agent' || (access === 'agent') === (kind === 'agent');
 }
 
-/** The list names only tools that the role of a user allows. A call of another one fails with the reason. */
+/** Whether tools/list names the tool: only if the role of the user allows it. A call of another tool fails with the reason. */
 export function isListedFor(tool: Tool, requester: Reader): boolean {
   if (!isFor(tool, requester)) return false;
   const { access } = tool;
@@ -140,6 +140,7 @@ const LISTED_MAX = 50;
 
 export const nextCursor = z.string().nullable().describe('pass it as cursor for more; null: there are no more');
 
+/** The parameters of a tool as those of its operation; undefined ones are left out. */
 export function queryOf(
   given: Readonly<Record<string, string | number | boolean | undefined>>,
 ): Record<string, string> {

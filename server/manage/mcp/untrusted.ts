@@ -25,11 +25,16 @@ interface SenderContent {
   headers: Readonly<Record<string, string>>;
 }
 
-/** @param body the whole body. @param part in bytes; begins earlier and ends earlier than asked rather than inside a character. */
+/**
+ * What the sender of one event wrote: types, headers and a part of the body.
+ * @param body the whole body
+ * @param part in bytes. A start or end inside a character moves back to the start of the character.
+ */
 export function untrusted(content: SenderContent, body: Buffer, part: { offset: number; bytesMax: number }): Untrusted {
   return { ...typesOf(content), ...shownHeaders(content.headers), ...bodyPart(body, part) };
 }
 
+/** The types of an event; a long content type is cut. */
 export function typesOf({ event_type, content_type }: Omit<SenderContent, 'headers'>) {
   return { event_type, content_type: content_type?.slice(0, CONTENT_TYPE_CHARACTERS_SHOWN) ?? null };
 }
@@ -50,7 +55,7 @@ export function shownHeaders(given: SenderContent['headers']): Pick<Untrusted, '
   return { headers, headers_omitted: omitted };
 }
 
-/** Text as the API decides it: UTF-8 without NUL. */
+/** A part of the body: as text if the whole body is UTF-8 without NUL, as in the API, else in base64. */
 function bodyPart(
   body: Buffer,
   { offset, bytesMax }: { offset: number; bytesMax: number },
@@ -124,7 +129,7 @@ export function toolResult({ structured, text }: { structured: object; text: str
   return { content: [{ type: 'text' as const, text: lines.join('\n') }], structuredContent: JSON.parse(marked) };
 }
 
-/** As JSON. A header of this name is text. */
+/** Returns the JSON with each untrusted_content replaced. A request header of this name is a text and stays. */
 function replaceContent(structured: object, by: (content: object) => object | string | undefined): string {
   return JSON.stringify(structured, (name, value) =>
     name === 'untrusted_content' && typeof value === 'object' ? by(value) : value,

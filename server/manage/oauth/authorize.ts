@@ -1,4 +1,4 @@
-/** Authorization requests (RFC 6749, section 4.1.1, with PKCE), and the grant that a person makes of one. */
+/** Authorization requests (RFC 6749, section 4.1.1, with PKCE), and the grant with which a person answers one. */
 import { randomUUID } from 'node:crypto';
 import { type Problem, problem, type Result } from '../../base/http/problem.ts';
 import { createCredential } from '../../model/credential.ts';
@@ -13,7 +13,7 @@ import type { Person } from '../auth/person.ts';
 import { mayRedirect, type OAuthClient, readClient } from './clients.ts';
 
 /** Longest time between the consent and the exchange of the code. */
-export const CODE_SECONDS = 60;
+const CODE_SECONDS = 60;
 
 export interface AuthorizationParts {
   database: Database;
@@ -21,7 +21,7 @@ export interface AuthorizationParts {
   issuer: string;
   /** Address of /mcp. */
   resource: string;
-  /** From which tokens are derived, current first. */
+  /** Keys from which tokens are derived, current first. */
   keys: readonly Buffer[];
   /** Whether another machine has a newer SECRETS_KEY than this process. */
   isKeyReplaced: () => Promise<boolean>;
@@ -35,15 +35,15 @@ interface AuthorizationRequest {
   state: string | null;
 }
 
-/** The client gets an error, or the code. */
+/** A redirect to the client, with the code or an error. */
 interface Answered {
   kind: 'redirect';
   to: string;
 }
 
 /**
- * A request of a known client that is not valid. Anyone can register a client: the person decides whether the browser continues to it (RFC 9700,
- * section 4.11.2).
+ * A request of a known client that is not valid. Anyone can register a client, so the person decides whether the browser continues to it
+ * (RFC 9700, section 4.11.2).
  */
 interface FaultyRequest {
   kind: 'faulty';
@@ -54,7 +54,10 @@ interface FaultyRequest {
   to: string;
 }
 
-/** A request without a known client and address is a problem, shown to the person: no browser is sent to an address that was not checked. */
+/**
+ * Reads and checks an authorization request. Without a known client and one of its addresses, the result is a problem, which the person
+ * sees: no browser is sent to an address that was not checked.
+ */
 export async function readRequest(
   parts: AuthorizationParts,
   given: URLSearchParams,
@@ -81,7 +84,7 @@ export async function readRequest(
   return { kind: 'request', client, redirectUri, codeChallenge, state };
 }
 
-/** The address of the client with the answer, the state and the issuer (RFC 9207), by which a client notices an answer of another server. */
+/** The address of the client with the answer, the state, and the issuer, by which a client notices an answer of another server (RFC 9207). */
 export function answerTo(
   { issuer }: AuthorizationParts,
   { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
@@ -93,10 +96,10 @@ export function answerTo(
   return { kind: 'redirect', to: to.href };
 }
 
-/** As what the client acts: as an agent, or as the person with at most this role. */
+/** What the client acts as: an agent, or the person with at most this role. */
 type Acts = { agentId: string } | { role: Role };
 
-/** Lets a client act. The person has confirmed who they are. */
+/** Grants access to a client and returns the redirect with the code. Call it after the person has authenticated again. */
 export async function grant(
   parts: AuthorizationParts,
   person: Person,

@@ -44,6 +44,7 @@ export interface OAuthRefusal {
   retryAfterSeconds?: number;
 }
 
+/** A refusal with this error code of OAuth. */
 export function refusal(error: string, description: string): OAuthRefusal {
   return { kind: 'refused', error, description };
 }
@@ -70,7 +71,7 @@ export async function readClient(database: Database, id: string, options?: Fetch
     : { kind: 'done', value: client };
 }
 
-/** Whether the client may be sent there: exactly an address of its list; on loopback with any port (RFC 8252, section 7.3). */
+/** Whether the browser may be redirected there: to an address that the client lists; on loopback with any port (RFC 8252, section 7.3). */
 export function mayRedirect({ redirectUris }: OAuthClient, given: string): boolean {
   if (redirectUris.includes(given)) return true;
   return isRedirect(given) && given.startsWith('http:') && redirectUris.map(withoutPort).includes(withoutPort(given));
@@ -87,7 +88,7 @@ function isRedirect(text: string): boolean {
   return isSafeUrl(url) && url.username === '' && url.password === '';
 }
 
-/** An https address as a parser writes it, with a path. */
+/** Whether the id is an https URL with a path, written as a URL parser writes it. */
 function isDocumentUrl(id: string): boolean {
   if (!id.startsWith('https:') || !isRedirect(id)) return false;
   const { href, pathname } = new URL(id);
@@ -109,7 +110,7 @@ interface FetchOptions {
   timeoutMs?: number;
 }
 
-/** Fetches a metadata document, from public addresses only, as those of alerts are checked. */
+/** Fetches a metadata document, from public addresses only; the addresses are checked like those of ALERT_URL. */
 async function fetchClient(
   id: string,
   { resolve, allowPrivate = false, timeoutMs = DOCUMENT_TIMEOUT_MS }: FetchOptions = {},

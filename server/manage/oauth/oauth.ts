@@ -23,7 +23,7 @@ import type { AuthorizationParts } from './authorize.ts';
 import { type OAuthRefusal, refusal, registerClient } from './clients.ts';
 import { issueTokens, revokeGrant } from './tokens.ts';
 
-/** Consent, tokens and revocation, of one client address. A connector in a cloud serves many people from few addresses. */
+/** Limit on consent, tokens and revocation of one client address. A connector in a cloud serves many people from few addresses. */
 export const oauthPolicy: Policy = { name: 'oauth', max: 120, windowSeconds: 60 };
 export const registrationPolicy: Policy = { name: 'oauth-register', max: 20, windowSeconds: 3_600 };
 
@@ -52,7 +52,7 @@ export class OAuth {
     return parseCredential('wo', token) !== null;
   }
 
-  /** Returns what an access token stands for; null when it is not valid. */
+  /** Returns the user or agent that a client with this access token acts as; null: the token is not valid. */
   async reader(exchange: Exchange, token: string): Promise<Reader | Problem | null> {
     const credential = parseCredential('wo', token);
     if (credential === null) return null;
@@ -151,7 +151,7 @@ export class OAuth {
 
 const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
 
-/** Each parameter at most once (RFC 6749, section 3.2). */
+/** Reads the form, which has each parameter at most once (RFC 6749, section 3.2). */
 async function formOf(body: ParsedBody): Promise<Parsed<URLSearchParams>> {
   const form = await body.form();
   if (form.kind !== 'parsed' || new Set(form.value.keys()).size === [...form.value.keys()].length) return form;

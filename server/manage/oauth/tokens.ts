@@ -1,7 +1,7 @@
 /**
- * The tokens of a grant: exchanged for its code, rotated by each refresh, and revoked together. What is presented a second time was stolen
- * from the client or by it, so it ends the grant (RFC 9700, sections 4.5 and 4.14). A refresh that is repeated soon gets the same tokens,
- * which are derived from the refresh token, so that none is stored. If a thief repeated it, the second use of the next refresh token ends the grant.
+ * The tokens of a grant: exchanged for its code, rotated by each refresh, and revoked together. A second use of a code or refresh token means
+ * that it was stolen, so it ends the grant (RFC 9700, sections 4.5 and 4.14). A refresh that is repeated soon gets the same tokens, which are
+ * derived from the refresh token, so that none is stored. If a thief repeated it, the second use of the next refresh token ends the grant.
  */
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createCredential, derivedSecret, parseCredential } from '../../model/credential.ts';
@@ -12,12 +12,12 @@ import { Tokens } from '../api/tokens/token-changes.ts';
 import type { AuthorizationParts } from './authorize.ts';
 import { type OAuthRefusal, refusal } from './clients.ts';
 
-/** A revoked grant is refused at once, whatever is left of this time. */
+/** Lifetime of an access token. A revoked grant is refused at once, whatever is left of it. */
 export const ACCESS_SECONDS = 3_600;
 /** A refresh may be repeated for this long: its answer was lost, or two calls of the client began one at once. */
 export const REPEAT_SECONDS = 30;
 /** A grant expires when it was not used for this long. */
-export const GRANT_SECONDS = 30 * 86_400;
+const GRANT_SECONDS = 30 * 86_400;
 
 /** Body of the answer (RFC 6749, section 5.1). */
 interface Issued {
@@ -82,7 +82,7 @@ export async function revokeGrant(parts: AuthorizationParts, actor: Actor, given
   await new Tokens(parts.database, actor).revoke(found.tokenId, everyToken, 'by its client');
 }
 
-/** A process with a newer key has refreshed a moment ago: this one cannot derive its tokens, by which a repeat differs from a second use. */
+/** For a refresh that a process with a newer key answered a moment ago: this process cannot tell whether it is a repeat or a second use. */
 const newerKey: OAuthRefusal = {
   ...refusal(
     'temporarily_unavailable',
@@ -93,7 +93,7 @@ const newerKey: OAuthRefusal = {
 
 const invalidGrant = refusal('invalid_grant', 'The code or refresh token is not valid, has expired, or was used.');
 
-/** Public clients prove who they are by PKCE and by the token; the id says which client asks. */
+/** Whether the id names a client. Public clients have no secret: PKCE and the token prove who asks. */
 async function isClient({ database }: AuthorizationParts, id: string): Promise<boolean> {
   return id.startsWith('https:') || (await findClient(database, id)) !== undefined;
 }
@@ -114,7 +114,7 @@ function codeFault(
   return isVerified && given.get('redirect_uri') === redirectUri ? null : invalidGrant;
 }
 
-/** Only tokens of the grant contain its look-up id, so that another refresh token with it is an earlier one. */
+/** The fault of a refresh token. Only tokens of the grant contain its look-up id, so another refresh token with this id is an earlier one. */
 function refreshFault(grant: Grant, hash: Buffer): Fault {
   const { tokenId, refreshHash } = grant;
   if (refreshHash === null) return invalidGrant;

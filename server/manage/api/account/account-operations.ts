@@ -46,6 +46,7 @@ interface AccountParts extends SignInParts {
   hosted: boolean;
 }
 
+/** All but `showAccount` are refused to API tokens and JWTs: they concern the requester's own account. */
 export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
   const { database, publicUrl } = parts;
   return {

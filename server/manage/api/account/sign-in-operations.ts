@@ -55,6 +55,7 @@ const signedOutSchema = z.object({
   provider_sign_out_url: z.url().describe('URL that ends the session at the identity provider as well'),
 });
 
+/** In hosted mode all but `signOut` return `local_mode_only`. */
 export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...parts }: SignInOperationParts) {
   const { database, publicUrl, devices } = parts;
 

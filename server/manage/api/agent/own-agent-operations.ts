@@ -34,6 +34,7 @@ interface AgentParts {
   onOtherClient: (agentId: string, release: string) => void;
 }
 
+/** `agentSession` checks the credential itself; the others get the authenticated agent. */
 export function ownAgentOperations({ database, auth, claim, settlements, onOtherClient }: AgentParts) {
   return {
     /** Exchanges a credential, sent in the body or as the bearer token, for a session. */

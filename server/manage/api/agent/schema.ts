@@ -19,10 +19,13 @@ export const sessionInput = z
   })
   .meta({ examples: [{ credential: 'wa_…' }] });
 
-/** In characters. The only limit: the column has none. */
+/** Limit on a stored reason, in characters. The column of the database has no limit. */
 const REASON_CHARACTERS_MAX = 500;
 
-/** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */
+/**
+ * Returns the reason as it is stored: cut between characters, not inside a surrogate pair. NUL and lone surrogates become U+FFFD, because
+ * Postgres cannot store them.
+ */
 function storable(reason: string): string {
   const wellFormed = Buffer.from(reason.slice(0, 2 * REASON_CHARACTERS_MAX))
     .toString()

@@ -59,7 +59,7 @@ export class Agents {
     );
   }
 
-  /** Subscribes the agent to the webhook, with this filter and order instead of its present ones; null: without; undefined: unchanged. */
+  /** Subscribes the agent to the webhook, or changes the subscription. Filter and order: null removes it, undefined keeps it. */
   subscribe(
     id: string,
     webhookId: string,
@@ -73,7 +73,7 @@ export class Agents {
     return this.#update(id, {}, expects, (query) => endSubscription(query, id, webhookId));
   }
 
-  /** Creates a new credential; the old one and its sessions end after `overlapSeconds`, and those before it at once. */
+  /** Replaces the credential. The old one and its sessions stay valid for `overlapSeconds`; an earlier one ends at once. */
   async rotate(
     id: string,
     overlapSeconds = 0,
@@ -85,7 +85,7 @@ export class Agents {
     return mapped(changed, (agent) => ({ ...agent, credential: text }));
   }
 
-  /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */
+  /** Revokes the agent permanently and keeps its deliveries. Maintenance deletes a temporary agent with its deliveries. */
   revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {
     return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
   }
@@ -112,8 +112,8 @@ async function refuseTakenName(query: Query, name: string, id: string): Promise<
 type Settled = z.input<typeof undeliveredSettled>;
 
 /**
- * Dismisses the unfinished deliveries of a revoked agent, or moves them to an active one, at most ACTED_MAX. Deliveries of events that the
- * other agent has already are dismissed in the last step.
+ * Dismisses the unfinished deliveries of a revoked agent, or moves them to an active one, at most ACTED_MAX a call. A delivery of an event
+ * that the other agent already has cannot be moved: the last call dismisses it.
  * @param toAgentId null: dismiss them
  */
 export function settleUndelivered(
@@ -123,7 +123,7 @@ export function settleUndelivered(
   toAgentId: string | null,
 ): Promise<Result<Settled>> {
   return database.transaction(async (query): Promise<Result<Settled>> => {
-    // Waits until an agent that is being restored is active: it keeps its deliveries.
+    // Wait for a restore of the agent in another transaction: a restored agent keeps its deliveries.
     await lockAgents(query);
     const agent = await findAgent(query, id);
     if (agent === undefined) return problem('agent_unknown', 'No agent has this id.');
@@ -132,7 +132,7 @@ export function settleUndelivered(
       return invalid('/to_agent_id', 'No active agent has this id.');
     const moved = toAgentId === null ? 0 : await moveUndelivered({ query }, id, toAgentId);
     const actionId = randomUUID();
-    // When nothing more can be moved, only deliveries of events that the other agent has already are left.
+    // After the last move, the deliveries left are of events that the other agent already has.
     const dismissed = moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
     const settled = moved + dismissed;
     const undone = dismissed > 0 ? actionId : null;

@@ -44,6 +44,7 @@ const activityQuery = z.strictObject({
   quarters: flag.optional().describe('true: adds the quarters of an hour'),
 });
 
+/** Limit on the filters of one answer of `listAgentActivity`. */
 const FILTERS_SHOWN_MAX = 2_000;
 
 function filterActivity(stored: StoredFilter) {
@@ -58,6 +59,7 @@ function filterActivity(stored: StoredFilter) {
   return { webhook_id, failures, reason, failed_at, suspended_until, problem: filterProblem(filter) };
 }
 
+/** The operations of users on agents; those that an agent calls are in own-agent-operations.ts. */
 export function agentOperations(parts: ChangeParts) {
   const { database } = parts;
   const by = (actor: Actor) => new Agents(parts, actor);
@@ -75,7 +77,7 @@ export function agentOperations(parts: ChangeParts) {
       },
     }),
 
-    /** A separate route: as part of the agents it would change their entity tags all the time. */
+    /** A route of its own: activity within the agents would change their entity tags all the time. */
     listAgentActivity: operation({
       query: activityQuery,
       answers: { 200: listSchema(agentActivitySchema) },

@@ -18,6 +18,7 @@ const FORECAST_SECONDS_MAX = 30 * 86_400;
 
 type Passed = Awaited<ReturnType<typeof readPassed>>;
 
+/** Counts the unfinished deliveries of an agent and computes their past from the counts of the history. */
 export function showBacklog(database: Database) {
   return operation({
     id: { schema: recordId, problem: 'agent_unknown' },
@@ -43,7 +44,10 @@ export function showBacklog(database: Database) {
   });
 }
 
-/** @param minutes since `sinceMs` */
+/**
+ * Computes rates and forecast from the last minutes.
+ * @param minutes spans of a minute since `sinceMs` in which deliveries came or ended
+ */
 export function forecast(pending: number, minutes: Passed, sinceMs: number, nowMs: number) {
   const seconds = (fromMs: number) => Math.max(RATE_SECONDS_MIN, (nowMs - fromMs) / 1_000);
   const sum = (name: 'came' | 'ended') => minutes.reduce((total, minute) => total + minute[name], 0);
@@ -60,7 +64,10 @@ export function forecast(pending: number, minutes: Passed, sinceMs: number, nowM
   };
 }
 
-/** The backlog at the start of each quarter of an hour, and now at last. Before `createdMs` nothing waited, whatever was replayed since. */
+/**
+ * Returns the backlog at the start of each quarter of an hour, oldest first; the last point is now. The past is computed backwards from
+ * `pending`. Points before `createdMs`, when the agent was created, are 0: a computed value there would come from replays.
+ */
 export function pointsOf(
   pending: number,
   quarters: Passed,

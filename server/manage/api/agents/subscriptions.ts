@@ -1,4 +1,4 @@
-/** Changes to subscriptions of agents to webhooks. Each returns what the audit entry says of it. */
+/** Changes to subscriptions of agents to webhooks. A change of one agent returns the members of its audit entry. */
 import { invalid, type Problem, ProblemError, problem } from '../../../base/http/problem.ts';
 import type { SubscriptionInput } from '../../../model/agents.ts';
 import { normalOrderBy, ORDERS_MAX, orderByFault } from '../../../model/order-by.ts';
@@ -72,6 +72,7 @@ function refuseOrder(detail: string | null): void {
   if (detail !== null) throw new ProblemError(orderByProblem(detail));
 }
 
+/** The problem of an `order_by` that cannot be used. */
 export function orderByProblem(detail: string): Problem {
   return problem('order_by_invalid', detail, { errors: [{ pointer: '/order_by', detail }] });
 }
@@ -86,7 +87,7 @@ function signatureHeadersOf(webhook: WebhookRecord): readonly string[] {
   }).headers;
 }
 
-/** Ends the subscription to the webhook, if there is one. */
+/** Ends the subscription to the webhook. Without one, nothing changes. */
 export async function endSubscription(query: Query, agentId: string, webhookId: string): Promise<AuditMembers> {
   return audited(await endSubscriptions(query, { agentId }, [webhookId], 'among'), []);
 }

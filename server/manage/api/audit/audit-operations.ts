@@ -10,7 +10,7 @@ import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 
 const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
 
-/** Filters; the command line takes the same. */
+/** Filters of the list and the export. */
 const auditFilters = {
   action: z
     .string()
@@ -46,6 +46,7 @@ const auditHash = z
 const EXPORTED_MAX = 10_000;
 const EXPORT_TYPE = 'application/x-ndjson';
 
+/** For administrators only, see routes.ts. */
 export function auditOperations(database: Database) {
   return {
     listAudit: operation({

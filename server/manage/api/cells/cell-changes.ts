@@ -1,4 +1,4 @@
-/** Adds, changes and removes cells, with audit entries. Every process knows a change when it is answered. */
+/** Adds, changes and removes cells, with audit entries. A change resolves once every process knows it. */
 import { randomUUID } from 'node:crypto';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
@@ -49,7 +49,7 @@ export class CellService {
   }
 
   /**
-   * Resolves with the number of the cell when it is active. What a failed attempt leaves in a server is used by the next one.
+   * Adds a cell. Resolves with its number once it is active. The next attempt uses what a failed one left in the server.
    * @param database connection string; null: a schema on home's Citus cluster
    */
   async add(name: string, database: string | null): Promise<Result<number>> {
@@ -69,8 +69,8 @@ export class CellService {
   }
 
   /**
-   * Runs `work` with a server that a user names. A refusal is recorded, because that may be any server of the network.
-   * @param work gets the pool, and the connection string as it is stored.
+   * Runs `work` with a server that a user names. A refusal gets an audit entry, because the user may name any server of the network.
+   * @param work gets the pool, and the connection string as it is stored
    */
   async #withServer<T>(
     database: string,
@@ -89,7 +89,7 @@ export class CellService {
     return result;
   }
 
-  /** @param text what is sealed */
+  /** @param text the connection string, or ON_CITUS; stored encrypted */
   async #insert(
     name: string,
     text: string,
@@ -131,7 +131,7 @@ export class CellService {
     });
   }
 
-  /** Removes a cell that could not be added, unless it was removed before: then the next one may have its number. */
+  /** Removes a cell that could not be added. Does nothing if the cell was removed already: another cell may have its number now. */
   async #forget(number: number, id: string, isOnCitus: boolean): Promise<void> {
     const home = homeOf(this.#parts.cells);
     if (!(await readCells(home)).some((row) => row.id === id)) return;
@@ -196,7 +196,7 @@ export class CellService {
     });
   }
 
-  /** From now on the cell gets no webhook that has none yet. Call after its webhooks were moved. */
+  /** Marks the cell as draining: no webhook is placed in it any more. The caller moves the webhooks that are in it. */
   drain(number: number): Promise<Result<number>> {
     return this.#change(async (query) => {
       const row = await lockCell(query, number);
@@ -208,7 +208,7 @@ export class CellService {
     });
   }
 
-  /** Forgets a cell that has neither webhooks nor events, or one whose adding or removal was interrupted. */
+  /** Removes a cell that has neither webhooks nor events, or one whose adding or removal was interrupted. */
   async remove(number: number): Promise<Result<number>> {
     const { cells } = this.#parts;
     await cells.load();
@@ -217,7 +217,7 @@ export class CellService {
     const isEmptied = async () => cell.state === 'draining' && (await isEmpty(cell.database));
     if (cell.state !== 'adding' && !(await isEmptied())) return problem('cell_in_use');
     if (cell.address.kind === 'citus') {
-      // In this state no process uses the tables, and after an error another call can continue.
+      // In the state `adding` no process uses the tables, and after an error another call can continue.
       const retired = await this.#changeUnused(cell, (query) => updateCell(query, number, { state: 'adding' }));
       if (retired.kind === 'problem') return retired;
       try {
@@ -246,7 +246,7 @@ export class CellService {
     });
   }
 
-  /** The change of a cell is announced by a trigger: all processes read the cells again. */
+  /** Runs `work` in a transaction and waits until all processes have read the cells again. */
   async #change<T>(work: (query: Query) => Promise<Result<T>>): Promise<Result<T>> {
     const { cells, changes } = this.#parts;
     const home = homeOf(cells);

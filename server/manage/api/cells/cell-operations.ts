@@ -36,6 +36,7 @@ const drainedSchema = z.object({
   more: z.boolean().describe('true: call again, webhooks are left'),
 });
 
+/** @param settings RETENTION_DAYS decides when a drained cell is empty */
 export function cellOperations(
   parts: CellParts,
   settings: Pick<Settings, 'RETENTION_DAYS' | 'FRONTEND_PUBLIC_API_URL'>,
@@ -150,7 +151,7 @@ async function viewOf(
   };
 }
 
-/** A day is dropped as a whole after its last event is too old. */
+/** When retention has dropped the last day of a drained cell. A day is dropped as a whole, once its last event is too old. */
 function emptyAt(newestAt: string | null, retentionDays: number): string | null {
   if (newestAt === null) return null;
   const dayEndMs = (Math.floor(Date.parse(newestAt) / DAY_MS) + 1) * DAY_MS;
@@ -158,8 +159,8 @@ function emptyAt(newestAt: string | null, retentionDays: number): string | null 
 }
 
 /**
- * Resolves when new events go to the cell. One that goes there already is not changed, and one that is leaving the cell is put back.
- * A move that has begun when a database fails is finished by the primary.
+ * Moves a webhook to a cell. Resolves once new events go there. A webhook that is in the cell is unchanged; one that is moving away from it is
+ * moved back. If a database fails after the move has begun, the primary finishes the move.
  */
 async function moveWebhook(
   parts: Omit<CellParts, 'key'> & { retentionDays: number },

@@ -15,7 +15,7 @@ import { checkFit, checkVersion, checkWritable, readServer } from '../../../stor
 import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
 
 /**
- * Runs `work` with a pool of this server. An error is a problem with what the server says, see `said`.
+ * Runs `work` with a pool of this server. An error becomes a problem with the text of `said`.
  * @param work also gets the connection string
  */
 export async function tryServer<T>(
@@ -33,7 +33,7 @@ export async function tryServer<T>(
   }
 }
 
-/** Why the server cannot be used. Users of another machine do not see its own words: it may be any program of the network. */
+/** Why the server cannot be used. Only a user on this machine sees the server's own message: others may name any program of the network. */
 export function said(error: unknown, conninfo: string, isLocal: boolean): string {
   const { message, code = null } = error as Error & { code?: string };
   if (isLocal) return withoutSecrets(message, conninfo);
@@ -48,7 +48,7 @@ export async function readUnfit(
   cells: Pick<Cells, 'find'>,
 ): Promise<string | null> {
   const facts = await readServer(pool);
-  // Whether commits are durable is a finding of the doctor, as it is at home.
+  // The durability of commits is not checked here: weir doctor reports it, as for home.
   for (const found of [checkVersion(facts, 'the server'), await checkFit(pool, facts), checkWritable(facts)])
     if (found !== null && found.state !== 'ok') return `${found.finding}: ${found.fix}`;
   if (!(await hasTable(pool, 'schema_migrations'))) return null;

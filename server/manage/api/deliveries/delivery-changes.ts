@@ -1,4 +1,4 @@
-/** Replays and dismisses deliveries, and undoes it, with audit entries. */
+/** Replays and dismisses deliveries, and undoes such an action, with audit entries. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem, type Result } from '../../../base/http/problem.ts';
@@ -21,7 +21,7 @@ import { type DeliveryRecord, findDelivery } from '../../../store/queries/delive
 import { eventId } from '../paging.ts';
 
 const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;
-/** How one delivery is changed, and the problem of one in a state that does not allow it. */
+/** `change`: the statement for one delivery. `refused`: the problem if the state of the delivery does not allow it. */
 const onOne = {
   replay: { change: replayDelivery, refused: 'delivery_unfinished' },
   dismissal: { change: dismissDelivery, refused: 'delivery_not_dead' },
@@ -69,7 +69,7 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
   });
 }
 
-/** Undoes actOnMany. Null when the action does not exist, is older than a day, or was undone. */
+/** Undoes an action of `actOnMany`. Null: the action does not exist, is older than a day, or was undone already. */
 export function undoMany(database: Database, actor: Actor, actionId: string): Promise<Undone | null> {
   return database.transaction(async (query) => {
     const undone = await undoAction({ query }, actionId);
@@ -84,6 +84,7 @@ function manyOf(id: string, count: number) {
   return { kind: 'deliveries', id, name: `${count} ${count === 1 ? 'delivery' : 'deliveries'}` };
 }
 
+/** Deliveries that one request may name. */
 const NAMED_MAX = 100;
 
 const scope = {

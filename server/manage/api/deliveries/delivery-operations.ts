@@ -49,6 +49,7 @@ const listQuery = z
   })
   .refine(inOrder, notInOrder);
 
+/** The operations of users on deliveries; agents settle theirs by own-agent-operations.ts. */
 export function deliveryOperations(database: Database) {
   return {
     /** An agent sees only its own deliveries. */

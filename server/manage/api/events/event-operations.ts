@@ -33,7 +33,9 @@ const id = { schema: eventId, problem: 'event_unknown' } as const;
 
 const replayInput = z.strictObject({ agent_ids: replayAgents, beyond_subscriptions: beyondSubscriptions });
 
+/** Events whose deliveries one request counts. */
 const EVENTS_COUNTED_MAX = 200;
+/** Limit of `countEvents`. */
 const COUNTED_EVENTS_MAX = 1_000;
 
 const eventCountSchema = z.object({
@@ -54,8 +56,8 @@ const deliveriesQuery = z.strictObject({
 });
 
 /**
- * An agent sees only the events that were delivered to it.
- * @param judge evaluates filters; claims have their own
+ * In lists and details an agent sees only the events that were delivered to it.
+ * @param judge evaluates filters for replays; claims have another judge
  * @param unreadSeconds CLIENT_UNREAD_SECONDS
  */
 export function eventOperations(
@@ -100,7 +102,7 @@ export function eventOperations(
       problems: ['exports_full', 'user_exports_full'],
       handle: async ({ who, query, exchange, isGone }) => {
         const { format } = query;
-        // Once the export is being sent, it cannot say that a cell is away.
+        // Before the export begins: its response cannot report later that a cell is away.
         await askEveryCell(database);
         const slot = who.via.kind === 'local' ? noSlot : slots.enter(who.id);
         if (slot.kind === 'problem') return slot;
@@ -160,7 +162,7 @@ export function eventOperations(
       },
     }),
 
-    /** As a job: all events by filter that were received until now. */
+    /** Creates a job for all events by filter that were received until now. */
     replayEvents: operation({
       idempotent: true,
       input: replayManyInput,
@@ -171,7 +173,7 @@ export function eventOperations(
         if (preview === true) {
           const order = { ...eventFilterOf(filter, null, null), agentIds: scope.agentIds, isGone };
           const previewed = await previewReplay({ database, search }, order);
-          // A part of the numbers must not be stored for an Idempotency-Key.
+          // The client has left, so the numbers are incomplete: they must not be stored for an Idempotency-Key.
           return isGone() ? { kind: 'gone' } : replyTo(previewed, (body) => done(200, body));
         }
         const created = await createReplayJob(database, actor, { filter, ...scope });

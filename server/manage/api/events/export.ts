@@ -15,9 +15,9 @@ import type { EventSearch, Search } from './search.ts';
 /** Events of one export. For older ones, pass the id of the last one as the cursor. */
 const EXPORTED_MAX = 100_000;
 const PAGE_EVENTS = 200;
-/** Bodies that are read at once. One body may be larger. */
+/** Limit on the bodies of one read, in bytes. A single body may be larger. */
 const BODIES_BYTES_MAX = 4_194_304;
-/** Wait for a slot among the searches of the process. */
+/** Pause before the next try while SEARCHES_MAX other searches run. */
 const BUSY_MS = 200;
 
 export const exportFormats = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
@@ -57,7 +57,7 @@ export async function* exportText(
 
 /**
  * Sends the parts. Resolves when all are sent, or the client is gone or has stalled.
- * @param slots the parts are made in turn with those of other exports
+ * @param slots let this export read in turn with others
  * @param stalledMs a client that does not read a part in this time is disconnected
  */
 export async function sendParts(
@@ -135,7 +135,7 @@ function csvLine(row: EventRecord): string {
   return `${csvColumns.map((column) => csvField(row[column])).join(',')}\r\n`;
 }
 
-/** RFC 4180. Senders choose types: an apostrophe keeps a spreadsheet from executing a formula. */
+/** A field of CSV (RFC 4180). Senders choose types: an apostrophe keeps a spreadsheet from executing a formula. */
 function csvField(value: string | number | null): string {
   const text = String(value ?? '');
   const safe = /^[=+\-@\t]/.test(text) ? `'${text}` : text;
@@ -154,8 +154,8 @@ const RETRY_SECONDS = 10;
 export const noSlot = { kind: 'entered', leave: () => {} } as const;
 
 /**
- * Limits of exports. An export takes a connection of the database again and again, so READS_MAX read at a time, in turn. An export whose
- * client reads slowly takes no turn while it waits. What a client has not read is held in memory, so exports in progress are limited too.
+ * Limits of exports. An export takes a connection of the database again and again, so READS_MAX exports read at a time, in turn. An export
+ * that waits for its client takes no turn. What a client has not read is held in memory, so exports in progress are limited too.
  */
 export class ExportSlots {
   #open = 0;
@@ -181,8 +181,8 @@ export class ExportSlots {
     else this.#openOf.set(userId, left);
   }
 
+  /** Runs `read` as one of READS_MAX at a time. Waiting exports come first, oldest first. */
   async inTurn<T>(read: () => Promise<T>): Promise<T> {
-    // An export that finishes gives its turn to the oldest waiting one, so that a new export cannot take it.
     if (this.#reading < READS_MAX) this.#reading++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {

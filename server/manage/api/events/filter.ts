@@ -11,7 +11,7 @@ export const eventListQuery = z.strictObject({ ...pageQuery, ...eventFilters }).
 
 const AGENTS_NAMED_MAX = 100;
 
-/** To which agents a replay goes. */
+/** The agents to which a replay goes. */
 export const replayAgents = z
   .array(z.guid('Give the id of an agent.').toLowerCase())
   .min(1, 'Name an agent, or leave agent_ids out.')

@@ -1,4 +1,4 @@
-/** Replays a stored event as new deliveries, with an audit entry, and counts what a replay of many would create. */
+/** Replays a stored event as new deliveries, with an audit entry, and counts the deliveries that a replay of many events would create. */
 import { z } from 'zod';
 import { type Problem, problem, problemLater, type Result } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
@@ -17,10 +17,10 @@ import {
 } from '../../../store/queries/replays/events.ts';
 import type { EventSearch } from './search.ts';
 
-/** Reasons why a replay reaches no agent that its problem names. */
+/** Limit on the reasons that the problem `no_recipients` lists. */
 const REASONS_MAX = 5;
 
-/** Delivers to the agents of the scope. All or nothing. Resolves with the ids of the new deliveries. */
+/** Delivers an event to the agents of the scope, all or none. Resolves with the ids of the new deliveries. */
 export async function replayEvent(
   { database, judge }: { database: Database; judge: FilterJudge },
   actor: Actor,
@@ -37,7 +37,7 @@ export async function replayEvent(
     if (judged === null) return deliverAgain({ query }, [eventId], scope);
     const { passing, undecided } = judged;
     return [
-      // Judged by its filters, so that a claim does not judge it again.
+      // The filters of these agents passed the event. `beyondSubscriptions` keeps a claim from judging it again.
       ...(await deliverAgain({ query }, [eventId], { agentIds: passing, beyondSubscriptions: true })),
       ...(await deliverAgain({ query }, [eventId], { agentIds: undecided, beyondSubscriptions: false })),
     ];
@@ -67,7 +67,7 @@ function noRecipients(judged: JudgedEvent | null): Problem {
   );
 }
 
-/** The agents with these ids (null: none is given), or the problem of ids that no active agent has. */
+/** The agents with these ids, or the problem of ids that no active agent has. Null stays null: no ids are given. */
 export async function activeAgents(
   database: Queries,
   given: readonly string[] | null,
@@ -88,12 +88,13 @@ interface JudgedEvent {
   passing: string[];
   /** Ids of the agents whose filter gave no verdict. */
   undecided: string[];
+  /** Subscriptions whose filter excludes the event. */
   excluded: Recipient[];
-  /** Those of the named agents that are not subscribed. */
+  /** Named agents that are not subscribed. */
   unsubscribed: ActiveAgent[];
 }
 
-/** Judges an event by the subscriptions and filters of these agents; null: of all. */
+/** Judges an event by the subscriptions and filters of these agents; null: of all agents. */
 export async function judgeRecipients(
   { database, judge }: { database: Database; judge: FilterJudge },
   event: EventRecord & { body: Buffer },
@@ -128,6 +129,7 @@ export async function judgeRecipients(
   };
 }
 
+/** Events that a preview counts. */
 const COUNTED_EVENTS_MAX = 100_000;
 
 export const previewSchema = z.object({
@@ -155,15 +157,15 @@ export const previewSchema = z.object({
 interface Order {
   filter: EventFilter;
   span: Pick<EventSpan, 'from' | 'to'>;
-  /** Null: all that are subscribed. */
+  /** Null: all subscribed agents. */
   agentIds: readonly string[] | null;
   /** True once the client has left. */
   isGone: () => boolean;
 }
 
 /**
- * Counts what the replay of the events that match would deliver to each agent, for up to 100,000 events, without a change. Filters are not
- * asked: the replay creates the deliveries, and a filter judges them when the agent claims.
+ * Counts the deliveries that a replay of the matching events would create for each agent, for up to COUNTED_EVENTS_MAX events. Changes
+ * nothing. Filters are not evaluated: the replay creates the deliveries, and a filter judges them when the agent claims.
  */
 export async function previewReplay(
   { database, search }: { database: Database; search: EventSearch },

@@ -1,6 +1,6 @@
 /**
- * Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. Without such a filter a search is one
- * statement, and complete: events are in the order of the primary key, which also has their webhook, and days that are over have an index by it.
+ * Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. A search without such a filter is one
+ * statement and always complete: the primary key gives the order and contains the webhook, and past days have an index by webhook.
  */
 import { DAY_MS } from '../../../base/time/durations.ts';
 import type { Database, Statement } from '../../../store/connect/pool.ts';
@@ -63,7 +63,7 @@ export class EventSearch {
     this.#msMax = msMax;
   }
 
-  /** Newest first. Null: SEARCHES_MAX other searches are running. @param database where to read instead */
+  /** Finds matches, newest first. Null: SEARCHES_MAX other searches are running. @param database read instead of the one of the search */
   async find({ filter, span, limit, isGone }: Search, database = this.#database): Promise<SearchResult | null> {
     const rows: EventRecord[] = [];
     const read = async (slice: EventSpan, plan: Plan) => {
@@ -83,7 +83,7 @@ export class EventSearch {
     return tally && { count: Math.min(tally.total, order.limit), exact: tally.exact };
   }
 
-  /** Counts as count(), for longer, and by webhook; the total may be over `limit`. */
+  /** Counts the matches by webhook, within the time limit of a search. A total over `limit` means that there may be more. */
   async tally(
     { filter, span, limit, isGone }: Search,
     database = this.#database,
@@ -107,7 +107,7 @@ export class EventSearch {
     return end && { counts, total, exact: total <= limit && end.stoppedAt === null };
   }
 
-  /** Reads the range slice by slice until `read` has enough or the time is over. */
+  /** Reads the range slice by slice until `read` returns true or the time is over. Null: SEARCHES_MAX other searches are running. */
   async #bySlices(
     { database, filter, span, isGone, untilMs, first }: Omit<Search, 'limit'> & SliceOrder,
     read: (slice: EventSpan, plan: Plan) => Promise<boolean>,
@@ -146,8 +146,8 @@ export class EventSearch {
 type Plan = Statement['plan'];
 
 /**
- * The newest day of a range, then the rest. A statement is planned for all partitions of its range: for 34 of them planning takes 0.7 ms, for
- * a day 0.2 ms, and most lists end in it. An agent's deliveries are not partitioned by day.
+ * Splits a range into its newest day and the rest. A statement is planned for all partitions of its range: planning takes 0.7 ms for 34
+ * partitions and 0.2 ms for a day, and most lists end within a day. An agent's deliveries are not partitioned by day, so they are not split.
  */
 function rangesOf(
   { agentId }: EventFilter,
@@ -163,7 +163,7 @@ function rangesOf(
   ];
 }
 
-/** No filter besides time, which the index order covers. */
+/** Whether there is no filter besides time, which the order of the index covers. */
 function isPlain(filter: EventFilter): boolean {
   return Object.values(filter).every((value) => value === null);
 }

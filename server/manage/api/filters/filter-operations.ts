@@ -21,6 +21,7 @@ import { done, operation } from '../operation.ts';
 /** Limit on the events of the last day that are counted. */
 const COUNTED_EVENTS_MAX = 100_000;
 
+/** @param judge evaluates the filter, in a thread */
 export function filterOperations({ database, judge }: { database: Database; judge: FilterJudge }) {
   const search = new EventSearch(database);
   return {
@@ -51,9 +52,10 @@ export function filterOperations({ database, judge }: { database: Database; judg
   };
 }
 
+/** Events of one try. */
 const EVENTS_DEFAULT = 50;
 const TRIED_EVENTS_MAX = 200;
-/** Maximum sum of the bodies that one try reads. Older events are left out. */
+/** Limit on the bodies that one try reads, in bytes. Older events are left out. */
 const BODY_BYTES_MAX = 4_194_304;
 
 const tryInput = z.strictObject({
@@ -147,7 +149,7 @@ function keyOfStored(
   return keyOf({ header: (name) => headers[name] }, readableBody(Buffer.from(body ?? []), headers['content-encoding']));
 }
 
-/** How many of the counted events of a webhook since `from` would be delivered, by the share of those that were tried. */
+/** Estimates how many of the counted events since `from` would be delivered, by the share among the tried events. */
 function lastDay(
   tried: Tried['items'],
   { count: events, exact }: { count: number; exact: boolean },

@@ -21,7 +21,7 @@ import { done, operation } from '../operation.ts';
 import { flag, limitUpTo, listSchema, listUpTo } from '../paging.ts';
 
 const OUTAGE_DAYS = 30;
-/** Points of the default step. */
+/** The default step gives about this many points. */
 const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
 const OUTAGES_MAX = 200;
@@ -66,6 +66,7 @@ const webhookHistoryQuery = z.strictObject({
   quarters: flag.optional().describe('true: adds the quarters of an hour'),
 });
 
+/** The history of requests, outages and latencies. */
 export function historyOperations(database: Database) {
   return {
     showHistory: operation({

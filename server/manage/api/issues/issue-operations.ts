@@ -1,4 +1,4 @@
-/** /api/v1/issues and /api/v1/alerts: what needs a person, now and before, and what was reported of it. */
+/** /api/v1/issues and /api/v1/alerts: what needs a person, now and before, and which of it was reported. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
@@ -30,18 +30,19 @@ const listQuery = z.strictObject({
     ),
 });
 
-/** With more issues, readers share an update for a while: one takes a second of processor time for tens of thousands. */
+/** With more issues than this, readers share an update for SHARED_MS: updating tens of thousands takes a second of processor time. */
 const SHARED_MIN = 1_000;
 const SHARED_MS = 15_000;
-/** Longest time that a request waits for the update of the issues. What is found later, or after an error, is in a later answer. */
+/** Longest wait of a request for the update of the issues. A later response has the result of an update that takes longer or fails. */
 const UPDATE_MS_MAX = 1_000;
 
 const target = { schema: recordId, problem: 'issue_unknown' } as const;
 
+/** `updateIssues` brings the stored issues up to date; the lists wait for it up to UPDATE_MS_MAX. */
 export function issueOperations(parts: ReaderParts) {
   const { settings, database } = parts;
   const read = heldReader(parts);
-  /** The outage of the database, which is not stored before its end. */
+  /** The current outage of the database, which is stored only after its end; empty without one. */
   let outage: IssueRow[] = [];
   /** Readers share the last update until this time. Monotonic clock, in milliseconds. */
   let sharedUntilMs = 0;
@@ -134,6 +135,7 @@ interface AlertParts {
   database: Database;
 }
 
+/** @param settings with ALERT_URL, to which the test alert is sent */
 export function alertOperations({ settings, database }: AlertParts) {
   return {
     listAlerts: operation({

@@ -1,4 +1,4 @@
-/** /api/v1/jobs: creates and cancels jobs, with audit entries. Jobs are created by the routes of what they do. */
+/** /api/v1/jobs: lists, shows and cancels jobs. `createReplayJob` is called by the replay of events. Changes have audit entries. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem, type Result } from '../../../base/http/problem.ts';
@@ -22,6 +22,7 @@ import { cursorProblem, pageOf, pageSchema, recordPageQuery } from '../paging.ts
 
 const id = { schema: recordId, problem: 'job_unknown' } as const;
 
+/** The only kind of job is a replay of many events. */
 export function jobOperations(database: Database) {
   return {
     listJobs: operation({

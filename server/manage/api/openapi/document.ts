@@ -21,7 +21,10 @@ interface PlainDescription {
   problems: readonly ProblemCode[];
 }
 
-/** The plain routes, which are not operations; their schemas are next to their handlers. Null: for browsers or in a protocol of its own, not described. */
+/**
+ * Descriptions of the plain routes, which are not operations; their schemas are next to their handlers. Null: the route is for browsers or
+ * has a protocol of its own, and is not in the document.
+ */
 export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDescription | null> = {
   ...healthDescriptions,
   ...ingestDescriptions,
@@ -55,6 +58,7 @@ interface DocumentParts {
   cookie: string;
 }
 
+/** Returns the document, ready for JSON. */
 export function openApiDocument({ operations, url, cookie }: DocumentParts): Json {
   const schemas = new Schemas();
   const paths: Record<string, Json> = {};
@@ -128,7 +132,7 @@ function parametersOf(parameters: Json[]): Json {
   return parameters.length === 0 ? {} : { parameters };
 }
 
-/** @param ids of the path, in order. `unknown`: problem code, which contains the name of the resource, like `webhook_unknown` */
+/** @param ids those of the path, in order. `unknown`: the problem code, which contains the name of the resource: `webhook_unknown` */
 function pathParameters(path: string, ids: { schema: Json; unknown: ProblemCode }[]): Json[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name], index) => {
     const { schema = { type: 'string' }, unknown = 'webhook_unknown' } = ids[index] ?? {};

@@ -1,8 +1,8 @@
-/** What the document says of a route before its parameters: its tag, one line, and who may call it. */
+/** The heading of a route in the document: its tag, a summary, and who may call it. */
 import type { OperationAccess } from '../routes.ts';
 import type { Json } from './schemas.ts';
 
-/** The parts of the API, in the order in which a reader meets them. A path belongs to the part that it names. */
+/** The parts of the API, in reading order. A path belongs to the part that its first segment names. */
 const tags = {
   health: 'Whether this process lives and can store events.',
   ingest: 'What senders call: signed requests become events.',
@@ -36,8 +36,8 @@ const tags = {
 
 export const tagList: Json[] = Object.entries(tags).map(([name, description]) => ({ name, description }));
 
-/** The part of the API to which a path belongs. */
-export function tagOf(path: string): string {
+/** The part of the API to which a path belongs: the tag of its route. */
+function partOf(path: string): string {
   const [first, version, part] = path.split('/').slice(1);
   return first === 'api' && version === 'v1' ? part! : first === 'in' ? 'ingest' : 'health';
 }
@@ -53,8 +53,8 @@ const callers: Readonly<Record<OperationAccess | 'signature', string>> = {
   administrator: 'For administrators.',
 };
 
-/** @param meaning column of the route table */
+/** The members of an operation in the document that name and describe it. @param meaning column of the route table */
 export function heading(operationId: string, path: string, access: keyof typeof callers, meaning: string): Json {
   const sentence = `${meaning[0]!.toUpperCase()}${meaning.slice(1)}.`;
-  return { operationId, summary: meaning, description: `${sentence} ${callers[access]}`, tags: [tagOf(path)] };
+  return { operationId, summary: meaning, description: `${sentence} ${callers[access]}`, tags: [partOf(path)] };
 }

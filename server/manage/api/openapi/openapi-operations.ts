@@ -56,6 +56,7 @@ const signatureSchemeSchema = z
   })
   .meta({ id: 'SignatureScheme' });
 
+/** A preset as the API returns it. */
 export function describePreset(preset: Preset): z.output<typeof signatureSchemeSchema> {
   const { name, title, docs, steps, definition, publicKeyDefinition, handshake, demands, notes, eventType } = preset;
   return {

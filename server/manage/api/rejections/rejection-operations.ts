@@ -40,6 +40,7 @@ const id = { schema: eventId, problem: 'rejection_unknown' } as const;
 /** Rejections that one request accepts. */
 const ACCEPTED_MAX = 100;
 
+/** Fixes and accepts change webhooks and create events, with audit entries. */
 export function rejectionOperations(parts: RejectionParts & WebhookParts) {
   const { database } = parts;
   const rejections = new Rejections(parts);
@@ -163,7 +164,7 @@ type FixInput = z.output<typeof fixInput>;
 /** How long the secret that a fix replaces stays valid: other senders of the webhook may have it. */
 const OVERLAP_SECONDS = 86_400;
 
-/** Makes the change in one audited step; the re-check of the similar rejections follows and has an entry of its own. */
+/** Changes the webhook, with an audit entry, then checks the similar rejections again, with another entry. */
 async function fixRejection(
   parts: WebhookParts,
   rejections: Rejections,

@@ -95,7 +95,7 @@ export function describeRejection(row: RejectionRecord): z.output<typeof rejecti
   });
 }
 
-/** Reasons after which the form of a signed request is named. */
+/** Reasons whose hint also describes the expected headers of a signed request. */
 const formReasons: ReadonlySet<RejectionReason> = new Set(['header_missing', 'malformed']);
 
 /** The headers of a signed request: `x-signature: t=TIME,v1=SIGNATURE, and x-event-id; the signature in hex`. */
@@ -109,7 +109,7 @@ function expectedOf(headers: readonly string[], definition: SchemeDefinition): s
   return `${names}${headerValue(definition, 'TIME', 'SIGNATURE')}${others}; the signature in ${encoding}`;
 }
 
-/** The hint of the reason table. Users of the API also see which webhook or scheme the other one is. */
+/** The hint of the reason table. For `scheme_other` and `other_webhook` it also names the scheme or the webhook. */
 function hintFor(row: RejectionRecord, reason: RejectionReason): string {
   const { other_webhook: other, signature_scheme: scheme, header } = row;
   const hint = rejectionReasons[reason];
@@ -123,6 +123,7 @@ function hintFor(row: RejectionRecord, reason: RejectionReason): string {
     : hint;
 }
 
+/** The first PREVIEW_BYTES_MAX bytes of a body, as text if they are UTF-8, else in base64; both null without a body. */
 export function previewOf(body: Buffer | null): { body_preview: string | null; body_preview_base64: string | null } {
   if (body === null) return { body_preview: null, body_preview_base64: null };
   const start = body.subarray(0, PREVIEW_BYTES_MAX);

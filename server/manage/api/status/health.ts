@@ -66,7 +66,7 @@ interface ReadinessParts {
 /** How long a schema state stays valid, and how long a request waits for it. */
 const SCHEMA_VALID_MS = 1_000;
 const SCHEMA_PATIENCE_MS = 800;
-/** Postgres does not start with less. */
+/** With less free space, the embedded Postgres does not start. */
 const DISK_FULL_BYTES = 2 ** 25;
 
 /** GET /healthz: 200 whenever the event loop runs. */
@@ -117,7 +117,7 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
   };
 }
 
-/** A server that cannot start says nothing; the disk of the embedded one does. */
+/** Why commits fail. A server that cannot start gives no reason: if the disk of the embedded server is full, that is the reason. */
 function causeOf(failure: CommitFailure, disks: readonly DiskState[]): string {
   const isFull = disks.some(({ place, free_bytes }) => place === 'postgres' && free_bytes < DISK_FULL_BYTES);
   return explainCommitFailure(failure.sqlState === null && isFull ? { ...failure, sqlState: '53100' } : failure)

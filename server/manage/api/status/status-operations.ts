@@ -1,4 +1,4 @@
-/** /api/v1/counters and /api/v1/stream: live counters and events; /api/v1/status: configuration and state, with the report of `weir doctor`. */
+/** /api/v1/counters, /api/v1/stream: live counters and events; /api/v1/status: settings and state, with the report of `weir doctor`. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -33,6 +33,7 @@ const streamQuery = z.strictObject({
     ),
 });
 
+/** Counters of this machine, and the stream of counters and events. */
 export function liveOperations({ history, streams }: { history: History; streams: Streams }) {
   return {
     showCounters: operation({
@@ -132,7 +133,7 @@ const statusQuery = z.strictObject({
     .describe('longest wait for the findings of weir doctor'),
 });
 
-/** A finished result of the primary arrives within this time. */
+/** A result that the primary has already arrives within this time. */
 const KNOWN_MS = 150;
 
 interface StatusParts {
@@ -144,6 +145,7 @@ interface StatusParts {
   rateLimitStore: () => 'ok' | 'degraded';
 }
 
+/** Secrets are never part of the answer. */
 export function statusOperations(parts: StatusParts) {
   const { settings, conninfo, database, history, askDoctor } = parts;
   const versions = readVersions();

@@ -37,7 +37,7 @@ interface TokenOrder {
   expiresAt: Date | null | undefined;
   /** Pointer to the member of the input that says when it expires. */
   expiryPointer: string;
-  /** When the JWT expires that creates it; absent or null: no JWT. */
+  /** Expiry of the JWT that creates the token; absent or null: no JWT creates it. */
   notAfter?: Date | null;
 }
 
@@ -51,7 +51,7 @@ export class Tokens {
   readonly #database: Database;
   readonly #actor: Actor;
 
-  /** @param actor author of the changes. A token cannot create a token that outlives it */
+  /** @param actor author of the changes. A token that is the author cannot create a token that is valid longer */
   constructor(database: Database, actor: Actor) {
     this.#database = database;
     this.#actor = actor;
@@ -86,7 +86,7 @@ export class Tokens {
     });
   }
 
-  /** Revokes a token and the tokens created with it. A token that was already revoked stays as it is. @param reason for the audit log */
+  /** Revokes a token and the tokens created with it. Nothing changes if it was revoked already. @param reason for the audit log */
   revoke(id: string, scope: TokenScope, reason?: string): Promise<Result<null>> {
     return this.#database.transaction<Result<null>>(async (query) => {
       const before = await findTokenRecord({ query }, id, scope);
@@ -105,6 +105,7 @@ export class Tokens {
   }
 }
 
+/** The time in this many days. */
 export function inDays(days: number): Date {
   return new Date(Date.now() + days * DAY_MS);
 }

@@ -55,6 +55,7 @@ const tokenInput = z
     error: 'Give expires_at or expires_in_days, not both.',
   });
 
+/** A bearer may create and revoke only what NOT_BY_TOKEN and mayRevokeOwn allow. */
 export function tokenOperations(database: Database) {
   return {
     listTokens: operation({
@@ -122,7 +123,7 @@ export function tokenOperations(database: Database) {
   };
 }
 
-/** The user to whom a new token belongs: the requester, and for a command the user that it names. */
+/** The owner of a new token: the requester, or the user that a command on this machine names. */
 async function ownerOf(
   database: Database,
   who: Person,
@@ -145,7 +146,7 @@ function isAdministrator({ role }: Person): boolean {
   return role === 'administrator';
 }
 
-/** A token never creates an administrator token or one without expiry. */
+/** Whether a token may not create this token: one for an administrator, or without an expiry. */
 function isPowerful(role: Role, expiresAt: Date | null | undefined): boolean {
   return role === 'administrator' || expiresAt === null;
 }
@@ -159,7 +160,7 @@ async function mayRevokeOwn(database: Database, { via }: Person, id: string): Pr
   return via.kind === 'token' && isCreatedBy(database, id, via.tokenId);
 }
 
-/** A user who may revoke an agent may also end the access of a client to it. */
+/** The tokens that this person may see. Operators may revoke agents, so they also see the tokens of OAuth clients that act as agents. */
 function scopeOf(who: Person): TokenScope {
   return { userId: isAdministrator(who) ? null : who.id, ofAgents: allows(who.role, 'operator') };
 }

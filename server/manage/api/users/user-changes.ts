@@ -64,7 +64,7 @@ export class Users {
     });
   }
 
-  /** Creates a user. A generated password and the token of an invitation are returned only here. A given password must pass passwordProblem. */
+  /** Creates a user. Only here a generated password and an invitation's token are returned. A given password must pass passwordProblem. */
   async create(
     given: UserToMake,
   ): Promise<Result<{ user: UserRecord; generated: string | null; invitation: string | null }>> {
@@ -106,7 +106,7 @@ export class Users {
     return mapped(changed, (user) => ({ user, revokedTokens: revoked.length }));
   }
 
-  /** Creates a new invitation of a user without a password; an earlier one is no longer valid. The token is returned only here. */
+  /** Creates a new invitation of a user without a password and ends an earlier one. The token is returned only here. */
   async invite(id: string): Promise<Result<{ user: UserRecord; token: string }>> {
     const { token, hash } = newInvitation();
     const changed = await this.#changer.change(id, 'invite', asItIs, async (query) => {

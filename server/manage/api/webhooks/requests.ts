@@ -24,6 +24,7 @@ import { done, operation } from '../operation.ts';
 import { pageOf, pageQuery } from '../paging.ts';
 import { describeRejection } from '../rejections/schema.ts';
 
+/** Lists requests and counts them by result over time. */
 export function requestOperations(database: Database) {
   const search = new EventSearch(database);
   return {
@@ -83,10 +84,14 @@ export function requestOperations(database: Database) {
   };
 }
 
-/** Nothing is older. */
+/** Counts begin here: no request is older. */
 const COUNTED_FROM_MS = Date.UTC(2020);
 
-/** @param from ISO, like `to`; null: an hour before, and now. What is before the longest span of counts is left out. */
+/**
+ * Counts the requests of a webhook in steps of `stepOf`. The beginning of a span with more than HISTORY_POINTS_MAX points is left out.
+ * @param from ISO 8601; null: an hour before `to`
+ * @param to ISO 8601; null: now
+ */
 async function countRequests(
   database: Database,
   webhookId: string,
@@ -95,12 +100,12 @@ async function countRequests(
   nowMs: number,
 ) {
   const toMs = to === null ? nowMs : Math.max(COUNTED_FROM_MS, Math.min(nowMs, Date.parse(to)));
-  // A point is a day at most.
+  // The longest step is a day.
   const earliestMs = Math.max(COUNTED_FROM_MS, toMs - (HISTORY_POINTS_MAX - 2) * DAY_MS);
   const fromMs = Math.max(earliestMs, from === null ? toMs - HOUR_MS : Date.parse(from));
   const read = (stepSeconds: number) => {
     const stepMs = stepSeconds * 1_000;
-    // The counts of a time that is not over, or that is after now, are at least one point.
+    // At least one point, also if `from` is not before `to` or the step is not over.
     const span = {
       fromMs: Math.floor(Math.min(fromMs, toMs) / stepMs) * stepMs,
       toMs: Math.ceil((toMs + 1) / stepMs) * stepMs,
@@ -110,7 +115,7 @@ async function countRequests(
   const step = stepOf(fromMs, toMs, nowMs);
   const counts = await read(step);
   if (step !== 60) return { step, counts };
-  // While tens of thousands of webhooks have events, minutes have refused requests alone.
+  // With tens of thousands of active webhooks, minutes count refused requests only; then use quarters of an hour, which count all.
   const quarters = await read(QUARTER_SECONDS);
   const sum = (points: typeof counts) => points.reduce((total, { accepted }) => total + accepted, 0);
   const whole = quarters.slice(1, -1);

@@ -15,7 +15,7 @@ const BODY_CHARACTERS_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
 
 const HEADERS_MAX = 100;
-/** Set by the client, by Weir, or by proxies; the others may be given. */
+/** Header fields that the HTTP client, Weir or proxies set. A test request may give the others. */
 const reserved =
   /^(host|connection|keep-alive|content-length|content-type|transfer-encoding|content-encoding|te|trailer|upgrade|expect|accept-encoding|cookie|authorization|forwarded|x-request-id|(proxy|x-forwarded|sec)-.*)$/;
 
@@ -61,6 +61,7 @@ export type SendTest = (
 ) => Promise<z.input<typeof testSchema>>;
 
 /**
+ * Returns the function that sends a test request to this process, signed by the scheme of the webhook.
  * @param keys keys for webhook secrets, current first
  * @param ownUrl origin of the port that this process listens on
  * @param publicUrl FRONTEND_PUBLIC_API_URL: signed URLs begin with it
@@ -92,7 +93,7 @@ function lowerCase(headers: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** Signs by the webhook's scheme; the text says why that is not possible. */
+/** Signs by the scheme of the webhook. A text: why that is not possible. */
 function sign(webhook: WebhookRecord, secret: Buffer | null, body: Buffer, url: string): Signed | string {
   const definition = selectedDefinition(webhook);
   if (definition !== null && isAsymmetric(definition.algorithm))

@@ -23,7 +23,7 @@ export interface Identity {
 }
 
 /**
- * Returns null when the subject cannot be stored.
+ * Validates the claims of a person. Returns null when the subject cannot be stored.
  * @param roleClaim OIDC_ROLE_CLAIM
  */
 export function identityOf(issuer: string, claims: IdentityClaims, roleClaim: string): Identity | null {
@@ -83,8 +83,8 @@ function highestRole(value: unknown): Role | null {
 const AGAIN_MS = 1_000;
 
 /**
- * Rejects with ProblemError; its cause is for operators. `authTime` is the time of the sign-in at the provider, in seconds since 1970;
- * null: the provider does not report it.
+ * Completes a sign-in after the redirect and returns the person. `authTime` is the time of the sign-in at the provider, in seconds since
+ * 1970; null: the provider does not report it. Rejects with ProblemError, whose cause is for operators.
  * @param callback the callback URL that the browser requested
  * @param roleClaim OIDC_ROLE_CLAIM
  */
@@ -130,7 +130,7 @@ async function checkSignature({ keys }: KnownProvider, idToken: string): Promise
   });
 }
 
-/** Providers may keep the ID token small and return the other claims here. */
+/** Fetches more claims: a provider may keep the ID token small and return the others here. */
 async function userInfo(config: oidc.Configuration, accessToken: string, subject: string): Promise<IdentityClaims> {
   if (config.serverMetadata().userinfo_endpoint === undefined) return {};
   return oidc.fetchUserInfo(config, accessToken, subject);

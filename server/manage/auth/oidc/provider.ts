@@ -126,7 +126,7 @@ function clientAuthentication(clientSecret: string): oidc.ClientAuth {
       : post(server, ...rest);
 }
 
-/** The response is parsed here, so that one without keys counts as a failed attempt too. */
+/** Fetches the keys. The response is parsed here, so that one without keys counts as a failed attempt too. */
 async function fetchKeys(...request: Parameters<FetchImplementation>): Promise<Response> {
   const response = await fetch(...request);
   if (response.status !== 200) throw new Error(`the request for the provider's keys was answered ${response.status}`);
@@ -148,7 +148,7 @@ class Attempts {
 
   async run<T>(attempt: () => Promise<T>): Promise<T> {
     const leftMs = this.#againAtMs - Date.now();
-    // More than the wait itself: the clock was set back since.
+    // A longer time than the wait itself means that the clock was set back.
     if (leftMs > 0 && leftMs <= this.#waitMs) throw providerAway(leftMs);
     try {
       const result = await attempt();
@@ -165,7 +165,7 @@ class Attempts {
   }
 }
 
-/** @param waitMs until the next request to the provider is allowed */
+/** The error for a provider that is unavailable. @param waitMs time until the next request to the provider is allowed */
 export function providerAway(waitMs: number, cause?: unknown): ProblemError {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
   return new ProblemError(problemLater('identity_provider_unavailable', retryAfterSeconds), cause);

@@ -24,7 +24,7 @@ const HOSTED_SESSION_SECONDS_MAX = 12 * 3600;
  */
 const FRESH_SECONDS = 60;
 
-/** Result of a callback; the pages render it. */
+/** Result of a callback. */
 type CallbackOutcome = { kind: 'signed_in'; session: OpenedSession; returnTo: string } | Problem;
 
 interface HostedSignInParts {
