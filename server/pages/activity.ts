@@ -4,6 +4,7 @@ import type { Call, Invalid } from './page.ts';
 
 type Ids = readonly string[];
 
+/** Last event and rejection. */
 export const webhookActivity = async (call: Call, ids: Ids) =>
   byId(ids.length > 0 && (await call('listWebhookActivity', { query: { webhook_ids: ids.join(',') } })), 'webhook_id');
 

@@ -22,7 +22,7 @@ interface Section {
   text: string;
 }
 
-/** Characters of a search, and words that are looked at. */
+/** Limits of a search, in characters and in words. */
 export const SEARCH_CHARACTERS_MAX = 100;
 const WORDS_MAX = 8;
 /** Sections that a search returns. */
@@ -31,7 +31,7 @@ export const FOUND_MAX = 20;
 const EXCERPT_BEFORE = 60;
 const EXCERPT_AFTER = 160;
 
-/** @param build folder of the build, which contains the rendered guides */
+/** The pages of the guides. @param build folder of the build, which contains the rendered guides */
 export function docsPages(build: string): { docs: Page<Person | null>; guide: Page<Person | null> } {
   let loaded: Guide[] | undefined;
   const load = () => {
@@ -56,7 +56,7 @@ export function docsPages(build: string): { docs: Page<Person | null>; guide: Pa
   return { docs, guide };
 }
 
-/** Sections that contain every word, those with a word in the heading first. Reads at most WORDS_MAX words. */
+/** Finds sections that contain every word, those with most words in the heading first. Uses at most WORDS_MAX words. */
 export function searchGuides(guides: readonly Guide[], sought: string) {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean).slice(0, WORDS_MAX);
   if (words.length === 0) return [];

@@ -142,6 +142,7 @@ async function idOf(call: Call, table: NamedTable, typed: string): Promise<strin
   return { error: `${count} have “${name}” in their name. ${which}` };
 }
 
+/** Whether the text is an id of a configured resource, such as a webhook or an agent. */
 export function isId(text: string): boolean {
   return recordId.safeParse(text).success;
 }

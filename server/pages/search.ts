@@ -11,11 +11,12 @@ import { type Call, itemsOf, type Page, redirect, view } from './page.ts';
 const SOUGHT_CHARACTERS_MAX = 200;
 /** Results of each kind. More are found in the list of that kind, which has the same filter. */
 const SHOWN_MAX = 5;
-/** The newest events, whose bodies are searched at once. */
+/** Age of events up to which their bodies and addresses are searched. */
 const BODIES_MS = 3_600_000;
-/** Time of each search; the list of events continues it. */
+/** Time limit of each search; the list of events continues it. */
 const SEARCH_MS_MAX = 40;
 
+/** @param database finds events by the beginning of an id, which has no operation */
 export function searchPages(database: Database) {
   const search: Page = async ({ call, query }) => {
     const sought = (query.get('q') ?? '').trim().slice(0, SOUGHT_CHARACTERS_MAX);

@@ -68,7 +68,7 @@ export function authorizePages(oauth: OAuth | null, confirm: Confirm) {
   return { authorize, decideAuthorization };
 }
 
-/** A request that cannot be granted: the browser continues to the client when the person says so. */
+/** The page of a request that cannot be granted. The person decides whether the browser continues to the client. */
 function faulty({ client, redirectUri, description }: Exclude<Asked, Known>, text: string): PageReply {
   const { origin, host } = new URL(redirectUri);
   const data = { client, host, request: text, fault: description };

@@ -1,4 +1,4 @@
-/** Pages of clients that are not signed in: /sign-in, /sign-out, the identity provider, /setup of the first administrator, /invitation of a user. */
+/** Pages around the sign-in: /sign-in, /sign-out, the identity provider, /setup of the first administrator, /invitation of a user. */
 import { type Problem, ProblemError, problem, problemLater } from '../../base/http/problem.ts';
 import { setRateLimitFields } from '../../base/http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
@@ -20,6 +20,7 @@ interface SignInPageParts {
   signOutAddress: () => Promise<string | null>;
 }
 
+/** Sign-in with a password, and sign-out. */
 export function signInPages({ publicUrl, isSetUp, signOutAddress }: SignInPageParts) {
   const signIn: Page<Person | null> = async ({ person, query }) => {
     const returnTo = query.get('return_to') ?? '/';
@@ -47,7 +48,7 @@ const signInForm = (
   feedback: FormFeedback,
 ) => formView('sign-in', 'Sign in', shown, feedback);
 
-/** @param whyClosed why setup is closed; null when no administrator exists yet */
+/** The setup of the first administrator. @param whyClosed why it is closed; null when no administrator exists yet */
 export function setupPages(whyClosed: () => Promise<ProblemCode | null>) {
   const setUp: Page<Person | null> = async ({ query }) => {
     const closed = await whyClosed();
@@ -68,7 +69,7 @@ export function setupPages(whyClosed: () => Promise<ProblemCode | null>) {
 
 const setupForm = (given: object, feedback: FormFeedback) => formView('setup', 'Set up Weir', { given }, feedback);
 
-/** @param hosted AUTH_MODE is hosted: users have no passwords */
+/** The page of an invitation. @param hosted AUTH_MODE is hosted: users have no passwords */
 export function invitationPages(database: Database, hosted: boolean) {
   async function form(token: string, feedback: FormFeedback): Promise<PageReply> {
     if (hosted) return problem('local_mode_only');
@@ -98,7 +99,7 @@ interface OidcParts {
   publicUrl: string;
 }
 
-/** @param parts null when users sign in at Weir itself. */
+/** Sign-in at the identity provider. @param parts null when users sign in at Weir itself */
 export function oidcPages(parts: OidcParts | null) {
   if (parts === null) return { oidcStart: noProvider, oidcCallback: noProvider };
   const { signIn, limiter, publicUrl } = parts;

@@ -18,11 +18,11 @@ const ENDED_SHOWN = '10';
 const frame = { width: 400, height: 112 };
 
 /**
- * Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`.
- * @param history the last minutes of all processes of this machine.
+ * The page is rendered at once. Findings of the doctor that are not known yet are loaded afterwards, with `?checks=wait`.
+ * @param history the last minutes of all processes of this machine
  */
 export function statusPages(history: History): { status: Page; testAlert: Page } {
-  /** @param feedback `address`: after a form, where the page is. */
+  /** @param feedback `address`: URL of the page after a form */
   const show = async (
     { call, query }: PageRequest,
     test: AlertTest | null,

@@ -20,7 +20,7 @@ type Agent = BodyOf<'showAgent'>;
 
 type Work = Awaited<ReturnType<typeof readWork>>;
 
-/** Reads what the agent does, its first webhooks, and its newest deliveries. Needs only the id of the agent, so the page reads both at once. */
+/** Reads what the agent does, its first webhooks and newest deliveries. Needs only the id, so the page reads the agent at the same time. */
 export async function readWork(call: Call, id: string) {
   const now = Date.now();
   const deliveriesIn = (state: string) =>
@@ -28,14 +28,14 @@ export async function readWork(call: Call, id: string) {
   const webhooksWith = (filtered: string) =>
     call('listAgentWebhooks', { id, query: { filtered, limit: String(WEBHOOKS_SHOWN) } });
   const showing = partOf(call('showBacklog', { id }));
-  // The page of a revoked agent needs the numbers, also when the history of its webhooks takes too long.
+  // Without the backlog, whose history may take too long, count again: the page of a revoked agent needs the numbers.
   const counting = showing.then(async (backlog) => {
     if (backlog !== null) return { ...backlog, pending: backlog.pending - backlog.leased };
     const counted = await call('countDeliveries', { query: { agent_id: id } });
     return counted.kind === 'done' ? counted.body : null;
   });
   const acting = agentActivity(call, [id]).then((activity) => Object.values(activity)[0]);
-  // To find none in progress, Postgres reads all that are pending.
+  // Skip the query if no delivery is leased: to find none, Postgres would read all pending deliveries.
   const leasing = counting.then(async (counted) => {
     if (counted?.leased === 0 && (counted.exact || !(await acting)?.working)) return emptyPage;
     return itemsOf(await deliveriesIn('leased'));
@@ -78,6 +78,7 @@ function backlogChart({ points, pending }: { points: readonly { pending: number 
 }
 
 /**
+ * The page of the agent.
  * @param more further members for the template, such as a new credential, or the errors of a form
  * @param feedback status and address of the reply
  */

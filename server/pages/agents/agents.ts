@@ -98,7 +98,7 @@ const showAgent: Page = async (request) => {
 
 const editAgent = action('showAgent', async ({ body: agent, text }, request) => {
   const { call, id } = request;
-  // After the agent: a change in between is noticed by the version.
+  // Read after the agent, so that its version reveals a change in between.
   const listed = itemsOf(await call('listAgentWebhooks', { id, query: { limit: String(CHOSEN_MAX) } }));
   const webhook_ids = listed.next_cursor === null ? listed.items.map(({ webhook_id }) => webhook_id) : undefined;
   return editView(request, `Edit ${agent.name}`, { ...agent, webhook_ids, was: text }, noErrors);
@@ -139,7 +139,7 @@ const revokeAgent = action('showAgent', async ({ body: agent }, request) => {
   if (revoked.kind === 'invalid') return agentView(request, agent, { errors: revoked.errors }, { status: 422 });
   const counted = await call('countDeliveries', { query: { agent_id: id } });
   const isLeft = counted.kind === 'done' && counted.body.pending + counted.body.leased > 0;
-  // Its page asks what to do with what is left.
+  // The page of the agent asks what to do with the deliveries that are left.
   return redirect(isLeft ? `/agents/${id}` : '/agents', 'revoked');
 });
 
@@ -183,7 +183,7 @@ export const agentPages = {
   settleUndelivered,
 };
 
-/** Without webhook_ids: the agent has too many to choose them in a form. */
+/** `webhook_ids` is absent if the agent has too many webhooks to choose them in a form. */
 type AgentValues = { webhook_ids?: string[] | undefined; [member: string]: unknown };
 
 /** Webhooks of an agent that its form lists: a page of the list. */

@@ -97,7 +97,7 @@ const updateFilter: Page = async (request) => {
 
 export const subscriptionPages = { agentWebhooks, changeWebhooks, editFilter, updateFilter };
 
-/** Calls `work` if the agent is subscribed to the webhook; else the page is not found. */
+/** Calls `work` if the agent is subscribed to the webhook; else redirects to the page of the agent. */
 async function withSubscription(
   { call, id }: PageRequest,
   webhookId: string,
@@ -105,7 +105,7 @@ async function withSubscription(
 ): Promise<PageReply> {
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
-  // After the agent: a change in between is noticed by the version.
+  // Read after the agent, so that its version reveals a change in between.
   const found = itemsOf(await call('listAgentWebhooks', { id, query: { webhook_id: webhookId } }));
   const subscription = found.items[0];
   if (!isId(webhookId) || subscription === undefined) return redirect(`/agents/${id}`);
@@ -123,7 +123,7 @@ export function filterOfTypes(types: readonly string[]): string {
   return types.length === 0 ? '' : `event_type in [${types.map((type) => JSON.stringify(type)).join(', ')}]`;
 }
 
-/** The types of an expression as filterOfTypes writes it; none for another one. */
+/** The types of an expression that has the form of `filterOfTypes`; none for any other expression. */
 export function typesOfFilter(filter: string): string[] {
   const [, list] = TYPES_EXPRESSION.exec(filter.trim()) ?? [];
   try {

@@ -4,7 +4,7 @@
 const HEADROOM = 6;
 
 /**
- * `lines` are those of the series, in the given order: attribute `d` of the line and of the area under it; `ticks` the horizontal grid lines.
+ * Draws a chart. `lines`: for each series in order, attribute `d` of the line and of the area under it. `ticks`: the horizontal grid lines.
  * @param series values by name, oldest first, all of the same length; null is a time without a measurement, a gap in the line.
  * @param pointsMax width in points. When fewer points are given, the line is aligned to the right.
  */
@@ -49,7 +49,7 @@ function runsOf(values: readonly (number | null)[]): [number, number][][] {
   return runs.filter((run) => run.length > 0);
 }
 
-/** The next of 1, 2 or 5 times a power of ten, at least 1. Half of it is an easily read number too. */
+/** The next of 1, 2, 4 or 5 times a power of ten that is not below the value, at least 1. Half of it is easily read too. */
 export function niceCeiling(value: number): number {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -62,8 +62,9 @@ function round(value: number): number {
 
 export const sparkFrame = { width: 120, height: 26 };
 
+/** The line of a small chart of hourly counts, oldest first. */
 export function sparkOf(hours: readonly number[]) {
-  // The last hour is not over: as long as it has less than the one before it, it would look like an outage.
+  // The last hour is not over. While it has less than the hour before, it would look like an outage.
   const [before, last] = hours.slice(-2);
   const drawn = last !== undefined && last < before! ? hours.slice(0, -1) : hours;
   return chart({ accepted: drawn }, drawn.length, sparkFrame).lines[0]!;

@@ -24,7 +24,7 @@ interface StripOf<Name extends string> {
   nowMs: number;
 }
 
-/** `bars`: attribute `d` of each kind; `cells`: those with trouble, which are links; `label`: the strip in words. Null without counts. */
+/** Draws a strip; null without counts. `bars`: attribute `d` of each kind; `cells`: links of cells with trouble; `label`: its text. */
 export function stripOf<Name extends string>(given: StripOf<Name>) {
   const { quarters, words, trouble, hrefOf, outages, nowMs } = given;
   if (quarters === undefined) return null;

@@ -10,7 +10,7 @@ import { chart } from './chart.ts';
 
 const chartFrame = { width: 900, height: 182 };
 
-/** `refused`: for another reason than the signature or the rate limit. */
+/** `refused`: requests refused for another reason than the signature or the rate limit. */
 type Counts = HistoryCounts & { refused: number };
 export const answerWords = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
 export const answers = Object.keys(answerWords) as (keyof typeof answerWords)[];
@@ -25,8 +25,8 @@ export function withRefused<Counted extends HistoryCounts>(counted: Counted): Co
 }
 
 /**
- * The chart, in which the interval that is not over is marked, and the counts of its points.
- * @param text the span in words, such as “the last 24 hours”.
+ * The chart and the counts of its points. The interval that is not over is marked.
+ * @param text the span in words, such as “the last 24 hours”
  * @param webhookId null: all webhooks
  */
 export function trafficOf(
@@ -34,7 +34,7 @@ export function trafficOf(
   text: string,
   outages: readonly Outage[],
   webhookId: string | null,
-  changes: readonly Change[] = [],
+  changes: readonly TrafficChange[] = [],
 ) {
   const stepMs = Date.parse(counted[1]!.at) - Date.parse(counted[0]!.at);
   const points = counted.map((point) => {
@@ -67,6 +67,7 @@ export function trafficOf(
 
 const drawn = (value: number, greatest: number) => (value > 0 ? Math.max(value, greatest * DRAWN_SHARE_MIN) : 0);
 
+/** The sums of the counts. */
 export function sumOf(points: readonly HistoryCounts[]): HistoryCounts {
   const sum = noCounts();
   for (const point of points) for (const name of historyColumns) sum[name] += point[name];
@@ -99,8 +100,8 @@ function isFelt({ refused, spooled }: Outage): boolean {
 }
 
 /**
- * Shares of the width of a chart that outages take, from 0 to 1. One after the last point is at the right edge. `first` and `last`: Unix
- * milliseconds of the first and the last point.
+ * Where outages are in a chart: shares of its width, from 0 to 1. An outage after the last point is at the right edge. `first` and `last`:
+ * Unix milliseconds of the first and the last point.
  */
 export function bandsOf(outages: readonly Outage[], [first, last]: [number, number]): { from: number; to: number }[] {
   const share = (iso: string) => Math.min(1, Math.max(0, (Date.parse(iso) - first) / (last - first)));
@@ -116,7 +117,7 @@ const NO_CHANGE = new Set(['webhook.test']);
 /** The action that records a new build. */
 const DEPLOY = 'build.start';
 
-export interface Change {
+interface TrafficChange {
   at: string;
   text: string;
   /** Where the requests or deliveries of the time are listed. */
@@ -127,7 +128,7 @@ export interface Change {
  * Reads the newest changes and deploys since a time; none for users who may not read them.
  * @param targetId changes of this webhook; null: of all webhooks and agents
  */
-export async function readChanges(call: Call, fromMs: number, targetId: string | null): Promise<Change[]> {
+export async function readChanges(call: Call, fromMs: number, targetId: string | null): Promise<TrafficChange[]> {
   const from = new Date(fromMs).toISOString();
   const changes = targetId === null ? KINDS.map((action) => ({ action })) : [{ target_id: targetId }];
   const lists = await Promise.all(
@@ -154,14 +155,14 @@ export async function readChanges(call: Call, fromMs: number, targetId: string |
 }
 
 /** Where changes are in a chart: shares of its width, from 0 to 1. `first` and `last`: Unix milliseconds of the first and the last point. */
-function marksOf(changes: readonly Change[], [first, last]: [number, number]) {
+function marksOf(changes: readonly TrafficChange[], [first, last]: [number, number]) {
   return changes.flatMap(({ at, text }) => {
     const share = (Date.parse(at) - first) / (last - first);
     return share < 0 ? [] : [{ at: Math.min(1, share), text: `${text}, ${utc(at)}` }];
   });
 }
 
-/** Phrases for actions, before the kind and the name of the target. For other actions verbOf makes the past tense. */
+/** Phrases for actions, written before the name of the target. For other actions `verbOf` makes the past tense. */
 const verbs: Readonly<Record<string, string>> = {
   accept_invitation: 'accepted the invitation of',
   began: 'reported',

@@ -31,7 +31,7 @@ const deliveryList: Page = async ({ call, query }) => {
   return view('deliveries/list', 'Deliveries', { filters, ...listing, agents, webhooks, ...dead, replayable });
 };
 
-/** The groups of dead letters of all times, shown on the first page. `replays` false: the agent is revoked, so no client would claim a replay. */
+/** The groups of all dead letters, shown on the first page. `replays` false: the agent is revoked, so no client would claim a replay. */
 async function deadGroups(call: Call, filters: Filters) {
   const { state, agent_id, webhook_id, cursor, reason } = filters;
   if (state !== 'dead' || isNarrowed(filters) || cursor !== undefined) return {};
@@ -67,7 +67,7 @@ async function isActive(call: Call, agentId: string | undefined): Promise<boolea
   return agent.kind === 'done' && !agent.body.revoked;
 }
 
-/** With the body of the event if the delivery failed. */
+/** The page of a delivery, with the body of the event if the delivery failed. */
 const showDelivery =
   (database: Database): Page =>
   async ({ call, id, query }) => {
@@ -146,6 +146,7 @@ const undoDeliveries = action(
   ({ form }) => ({ input: { action_id: field(form, 'action_id') } }),
 );
 
+/** The pages of deliveries. @param database with the bodies of events, which the operations leave out */
 export const deliveryPages = (database: Database) => ({
   deliveryList,
   showDelivery: showDelivery(database),

@@ -1,4 +1,4 @@
-/** /events/replay asks before many events are replayed; /jobs lists the jobs that do it, with their progress. */
+/** /events/replay asks before many events are replayed; /events/replays lists the jobs that do it, with their progress. */
 import { chipsOf, type FilterName, filterLabels } from '../events/events.ts';
 import { fieldError, filtersOf, formErrors, list, noErrors } from '../forms/form.ts';
 import { choicesOf, idsOf, listBy, namesOf } from '../names.ts';

@@ -41,19 +41,22 @@ export const filterLabels = {
 } as const;
 export type FilterName = keyof typeof filterLabels;
 const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
-/** Time of a search by the page that begins it, and of the count beside it. The requests that continue the search take the time of the API. */
+/** Time limit of the search with which a page begins, and of the count beside it. Requests that continue the search have that of the API. */
 const FIRST_MS = 40;
-/** Pause before a page continues a search: other requests get the connection. When two other searches run, it waits longer. */
+/** Pause before a page continues a search, so that other requests get the connection. */
 const CONTINUE_MS = 50;
+/** The pause while SEARCHES_MAX other searches run. */
 const BUSY_MS = 2_000;
-/** Stands before the id of an agent that gets the event only if its subscriptions and filters are ignored. */
+/** Prefix of the id of an agent that gets the event only if its subscriptions and filters are ignored. */
 const BEYOND = /^beyond:/;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
 /**
- * @param judge evaluates filters; claims have their own
- * @param reachMs FILTER_TIMEOUT_MS: longest wait for the filters that decide whom a replay reaches; after it the page does not say it.
+ * The pages of events.
+ * @param judge evaluates filters; claims have another judge
+ * @param reachMs FILTER_TIMEOUT_MS: how long the page of an event waits for the filters to say which agents a replay reaches. Then it leaves
+ * that out.
  */
 export function eventPages(database: Database, judge: FilterJudge, reachMs: number) {
   const eventList: Page = async ({ call, query }) => {
@@ -62,7 +65,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     if (from !== undefined) return redirect(address('/events', { ...given, from, to }));
     const { filters, listed } = await listBy(call, 'listEvents', given, given.cursor ? {} : { withinMs: FIRST_MS });
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
-    // A search that continues by itself asks again later.
+    // Too many other searches run: a page that continues its search by itself asks again later.
     const waits = listed.kind === 'problem' && filters.cursor !== undefined && isTimedId(filters.cursor);
     const page =
       listed.kind === 'done'
@@ -72,7 +75,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
           : { items: [], next_cursor: null, complete: true, searched_to: null };
     const { errors, ...feedback } = listed.kind === 'done' || waits ? noErrors : formErrors(listed);
     const ids = page.items.map((event) => event.webhook_id);
-    // What the page has is all there is, or a search continues.
+    // No count is needed: the page has all events, or its search continues.
     const isCounted = (page.next_cursor === null && filters.cursor === undefined) || page.searched_to !== null;
     const [webhooks, deliveries, counted, types] = await Promise.all([
       choicesOf(call, 'webhooks', [...ids, filters.webhook_id]),
@@ -84,7 +87,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       typesOf(call, filters.webhook_id, page.items),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
-    // A search that is continued keeps the end of its range.
+    // The requests that continue a search have the same end of the range, so that newer events do not shift it.
     const end = filters.to ?? new Date().toISOString();
     const search = page.searched_to !== null && { to: end, delay: waits ? BUSY_MS : CONTINUE_MS };
     return view(
@@ -175,7 +178,7 @@ function listFilters(query: URLSearchParams) {
   return given.success && Object.keys(given.data).length > 0 ? given.data : null;
 }
 
-/** Header fields, those of the sender before the common ones. */
+/** The header fields, those that only the sender uses (`x-…`) first. */
 function sendersFirst(headers: Record<string, string>): [string, string][] {
   const all = Object.entries(headers);
   const isOwn = ([name]: [string, string]) => name.startsWith('x-') && !name.startsWith('x-forwarded');
@@ -184,6 +187,7 @@ function sendersFirst(headers: Record<string, string>): [string, string][] {
 
 type Filters = Partial<Record<FilterName | 'cursor', string>>;
 
+/** Labels and values of the filters that are set. A webhook is shown by its name. */
 export function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, string>): [string, string][] {
   return (Object.keys(filterLabels) as FilterName[]).flatMap((name) => {
     const value = filters[name];
@@ -192,7 +196,7 @@ export function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<str
   });
 }
 
-/** Types to choose from, and what several of them begin with: those of the webhook, or without one those of the page. */
+/** Types to choose from, and common beginnings of several: the types of the webhook, or without one those of the page. */
 async function typesOf(call: Call, webhookId: string | undefined, events: readonly { event_type: string | null }[]) {
   const listed = webhookId === undefined ? null : await partOf(call('listEventTypes', { id: webhookId }));
   const types = new Set((listed?.items ?? events).flatMap(({ event_type }) => event_type ?? []));
@@ -206,10 +210,10 @@ async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   return counted.kind === 'done' ? counted.body : null;
 }
 
-/** A common range of time: `FROM/` or `FROM/TO`. `day`: weir.js replaces the UTC day with that of the browser, as many days from today. */
+/** A common range of time: `FROM/` or `FROM/TO`. `day`: days from today; weir.js replaces the UTC day with that day of the browser. */
 type Preset = { label: string; range: string; day?: number };
 
-/** None once a range is chosen. */
+/** Common ranges to choose from; none once a range is chosen. */
 function presetsOf({ from, to }: Filters): Preset[] {
   if (from !== undefined || to !== undefined) return [];
   const nowMs = Date.now();

@@ -1,4 +1,4 @@
-/** /latency: how long events take, for each webhook and agent, the slowest first. */
+/** /webhooks/latency: how long events take, for each webhook and agent, the slowest first. */
 import { LATENCY_SUBJECTS_MAX, type LatencyDays, latencySpans } from '../../model/latency.ts';
 import { filtersOf } from '../forms/form.ts';
 import { namesOf } from '../names.ts';

@@ -2,7 +2,7 @@
 import type { Attempt } from '../../model/events.ts';
 import { duration } from '../show.ts';
 
-/** Steps of an agent that are shown; of more, the first are left out. */
+/** Limit on the steps of an agent that are shown: with more, the first ones are left out. */
 const STEPS_MAX = 12;
 
 interface Step {
@@ -23,7 +23,7 @@ interface Life<Delivery> {
   attempts: ReadonlyMap<string, readonly Attempt[]>;
 }
 
-/** `leftOut` counts the first steps of an agent that are not shown. */
+/** The steps before the agents, and those of each agent. `leftOut`: number of first steps of the agent that are not shown. */
 export function lifeOf<Delivery extends { id: string; state: string }>(life: Life<Delivery>) {
   const { event, verified, deliveries, attempts } = life;
   const receivedMs = Date.parse(event.received_at);

@@ -25,6 +25,7 @@ function editedText(body: Buffer): string {
   return pretty?.complete && pretty.text.length <= EDITED_BYTES_MAX ? pretty.text : body.toString('utf8');
 }
 
+/** The form with the stored event, and its submission, which sends a signed request. */
 export function sendAgainPages(database: Database) {
   const find = (id: string) => (isTimedId(id) ? findEvent(database, null, id.toLowerCase()) : undefined);
 
@@ -69,7 +70,7 @@ export function sendAgainPages(database: Database) {
 const editView = (id: string, values: object, feedback: FormFeedback) =>
   formView('events/edit', 'Edit and send again', { id, values }, feedback);
 
-/** Null when a line is not a header. */
+/** Parses `NAME: VALUE` lines; null when a line is not a header. */
 function headersOf(text: string): Record<string, string> | null {
   const headers: Record<string, string> = {};
   for (const line of text.split('\n').filter((one) => one.trim() !== '')) {

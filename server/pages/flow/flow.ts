@@ -33,7 +33,7 @@ interface Lamp {
   causes: Cause[];
 }
 
-/** What the lamps of a webhook need of it. */
+/** The members of a webhook that its lamps need. */
 interface FlowWebhook {
   id: string;
   name: string;
@@ -48,7 +48,7 @@ interface FlowWebhook {
 const USUAL_MIN = 20;
 /** Below this share of last week, a sender is not as usual. The last hour is up to a quarter shorter. */
 const USUAL_SHARE_MIN = 0.4;
-/** From this share of refused requests on, a lamp is not green. */
+/** Above this share of refused requests, a lamp is not green. */
 const REFUSED_SHARE_MAX = 0.05;
 const HOUR_QUARTERS = 4;
 
@@ -66,7 +66,7 @@ const stepOf: Partial<Record<ConditionKind, 'sender' | 'verified' | 'disk'>> = {
 };
 
 /**
- * Reads what is wrong now with these and with the disk, also what is snoozed; null: it cannot be read in time.
+ * Reads the open and snoozed issues of these subjects and of the disk; null: they cannot be read in time.
  * @param ids of webhooks, agents and cells
  */
 export async function readIssues(call: Call, ids: readonly (string | number)[]): Promise<Issue[] | null> {
@@ -77,7 +77,7 @@ export async function readIssues(call: Call, ids: readonly (string | number)[]):
   return listed.includes(null) ? null : listed.flatMap((list) => list!.items);
 }
 
-/** The lamps of the steps before the agents. Of several webhooks, what is wrong is named. */
+/** The lamps of the steps before the agents: sender, verified, on disk. Several webhooks share them. */
 export function receivingLamps(webhooks: readonly FlowWebhook[], issues: readonly Issue[], nowMs: number): Lamp[] {
   const isOfCell = (name: string) => webhooks.some(({ cell }) => name.startsWith(`${cell} (`));
   const isOwn = ({ kind, subject }: Issue) =>
@@ -108,7 +108,7 @@ export function receivingLamps(webhooks: readonly FlowWebhook[], issues: readonl
     });
   const isRefused = refused > requests * REFUSED_SHARE_MAX;
   const why = hour.rejected > 0 ? link('See why and fix it', '/rejections') : link('See why', '#requests');
-  // The issue leads to the page of the webhook, which shows these lamps.
+  // The issue `failing` links to the page of the webhook, which shows these lamps: link to the reason instead.
   const verified = wrong.map((issue) =>
     issue.kind === 'failing' && why ? { ...causeOf(issue), action: why } : causeOf(issue),
   );
@@ -171,7 +171,7 @@ export function agentLamp(
 ): Lamp {
   const { word, tone, cause } = agentState(does, nowMs);
   const href = `/agents/${id}`;
-  // Its pause is a cause of its own, which can be ended here.
+  // Without the issue of its pause, which is a cause of its own below: it can be ended here.
   const own = issues.filter(({ subject, kind }) => subject.kind === 'agent' && subject.id === id && kind !== 'paused');
   const causes = own.map(causeOf);
   if (does?.paused)
@@ -201,7 +201,7 @@ export function agentLamp(
   };
 }
 
-/** In place of the lamps of agents. */
+/** The lamp of a webhook without subscribed agents. */
 export function noAgentLamp(webhookId: string): Lamp {
   const action = { text: 'Create an agent', href: `/agents/new?webhook_id=${webhookId}`, role: 'operator' as const };
   const causes = [{ text: 'Events are stored, and no agent gets them.', since: null, fix: '', action }];
@@ -209,8 +209,8 @@ export function noAgentLamp(webhookId: string): Lamp {
 }
 
 /**
- * The first lamp that is red, else the first that is yellow, is open.
- * @param isRead false: what is wrong could not be read
+ * The lamps with a verdict. `open`: id of the first red lamp, else of the first yellow one; null: neither.
+ * @param isRead false: the issues could not be read
  */
 export function flowOf(lamps: readonly Lamp[], isRead: boolean) {
   const first = lamps.find(({ tone }) => tone === 'bad') ?? lamps.find(({ tone }) => tone === 'warn');
@@ -236,7 +236,7 @@ function disabledCause({ id, name }: FlowWebhook): Cause {
   };
 }
 
-/** Requests of the last four quarters of an hour, of which one is running, and of the same hour of last week. */
+/** Requests of the last four quarters of an hour, the current one included, and of the same hour of last week. */
 function lastHour(webhooks: readonly FlowWebhook[], nowMs: number) {
   const since = new Date(quarterOf(nowMs) - (HOUR_QUARTERS - 1) * QUARTER_SECONDS * 1_000).toISOString();
   const sum = { accepted: 0, rejected: 0, limited: 0, refused: 0, usual: 0 };

@@ -16,7 +16,7 @@ const FAILING_MS = 1_800_000;
 const FAILED_SHARE_MIN = 0.1;
 const ATTEMPTS_MIN = 20;
 
-/** Attempts in the quarters of an hour that began in a time. */
+/** Attempts in the quarters of an hour that began within `spanMs`. */
 function attemptsIn({ quarters = [] }: Activity, spanMs: number, nowMs: number) {
   const recent = quarters.filter(({ at }) => nowMs - Date.parse(at) < spanMs);
   const sum = (name: 'acknowledged' | 'failed') => recent.reduce((total, one) => total + one[name], 0);
@@ -33,7 +33,7 @@ interface State {
 
 const REASONS = 'The reasons of failed attempts are with its deliveries.';
 
-/** How an agent fails; null: it does not. A new dead letter is one of an agent with a failed attempt in the hour. */
+/** How an agent fails; null: it does not. Its dead letters count as new if an attempt failed within the hour. */
 function failureOf(does: Activity, nowMs: number): State | null {
   const newest = attemptsIn(does, FAILING_MS, nowMs);
   if (newest.failed > 0 && newest.acknowledged === 0)

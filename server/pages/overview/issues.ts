@@ -14,7 +14,7 @@ const spans = recordOf([
   ['7d', { text: '7 days', ms: 7 * DAY_MS }],
 ]);
 
-/** The link to a page of Weir, whatever PUBLIC_URL is, and the lowest role that can open it. @param url with PUBLIC_URL. */
+/** The link to a page of Weir as a path, and the lowest role that can open it. @param url with PUBLIC_URL */
 export function ownPage(url: string): { href: string; role: Role } {
   const { pathname, search, hash } = new URL(url);
   return { href: `${pathname}${search}${hash}`, role: pathname === '/status' ? 'operator' : 'viewer' };
@@ -31,7 +31,7 @@ function shownIssue(issue: Issue) {
   };
 }
 
-/** Sorts stably: the worst first. */
+/** The issues as pages show them, critical ones first, else in the same order. */
 export function worstFirst(issues: readonly Issue[]) {
   return issues.map(shownIssue).sort((one, other) => rank(other) - rank(one));
 }
@@ -46,7 +46,7 @@ const issueList: Page = async ({ call, query }) => {
   return view('issues', 'Issues', { ...list, issues, state, filters, states: issueStates, spans, now: Date.now() });
 };
 
-/** The form has all members; a snooze of `keep` stays. `mine`: the button that assigns it to the user. */
+/** The form has all members. `keep` leaves the snooze as it is. `mine` is the button that assigns the issue to the user. */
 const updateIssue: Page = async ({ call, id, form }) => {
   const span = spans[field(form, 'snooze')];
   const snooze = field(form, 'snooze') === 'none' ? null : span && new Date(Date.now() + span.ms).toISOString();

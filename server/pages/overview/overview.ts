@@ -1,4 +1,4 @@
-/** GET /: whether anything is wrong, requests over time, webhooks, and the first steps of a new installation. A part that is not read in time says so. */
+/** GET /: open issues, requests over time, webhooks, and the first steps of a new installation. A part that is not read in time says so. */
 import { DAY_MS } from '../../base/time/durations.ts';
 import { within } from '../../base/time/every.ts';
 import type { HistoryCounts } from '../../model/history.ts';
@@ -72,7 +72,7 @@ function unacceptedOf(points: readonly HistoryCounts[]) {
 /** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */
 type Start = () => Promise<FirstSteps | null>;
 
-/** A colleague is optional: an installation of one person is complete without one. */
+/** Returns a reader of the first steps. A colleague is optional: an installation of one person is complete without one. */
 export function createStart(database: Database): Start {
   let isDone = false;
   return async () => {
@@ -83,7 +83,7 @@ export function createStart(database: Database): Start {
   };
 }
 
-/** The page with the first steps in its data; without them when reading them takes long. */
+/** The page with the first steps in its data; without them if they cannot be read in time. */
 export function withStart(page: Page, start: Start): Page {
   return async (request) => {
     const [reply, steps = null] = await Promise.all([page(request), within(PART_MS_MAX, start())]);

@@ -28,7 +28,7 @@ const ROWS_SHOWN = '10';
 
 const rejectionList: Page = async ({ call, query }) => {
   const given = filtersOf(query, ['webhook_id', 'reason', 'from', 'to', 'cursor']);
-  // Groups are of all times.
+  // The groups have no range of time, so that they are shown without one.
   const isFirst = !given.cursor && !given.from && !given.to;
   const rows = isFirst && !given.reason ? ROWS_SHOWN : undefined;
   const { filters, listed } = await listBy(call, 'listRejections', given, { limit: rows });
@@ -99,7 +99,7 @@ export const rejectionPages = {
 
 type Rejection = BodyOf<'showRejection'>;
 
-/** Reasons after which the secret at the sender is looked at. */
+/** Reasons after which the page shows how to set up the sender. */
 const secretReasons: readonly Rejection['reason'][] = [
   'header_missing',
   'digest_differs',
@@ -107,7 +107,7 @@ const secretReasons: readonly Rejection['reason'][] = [
   'secret_unset',
 ];
 
-/** @param refused the fix that was refused, as it was given, without a secret */
+/** The page of a rejection. @param refused the fix that was refused, as it was given, without a secret */
 async function rejectionView(
   { call }: PageRequest,
   rejection: Rejection,

@@ -1,6 +1,6 @@
 /**
- * Signed requests as shell commands: curl, and openssl with the secret in $WEIR_SECRET. signRequest of the server does the same, and signs
- * also by the schemes that no command is written for.
+ * Signed requests as shell commands: curl, and openssl with the secret in $WEIR_SECRET. `signRequest` does the same in the server, also for
+ * the schemes that have no command.
  */
 import { isDefinable, type SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
@@ -168,7 +168,7 @@ type ShellPart = { text: string } | { name: string };
 
 /** Characters that a shell reads between double quotes as they are. */
 const plain = /^[ #%&()*+,\-./0-9:;<=>?@A-Z[\]^_a-z{|}~]*$/;
-/** Would be read as a part of the variable before it; zsh has `$A:h` and `$A[1]`. */
+/** Text that a shell would read as a part of the variable before it; zsh has `$A:h` and `$A[1]`. */
 const continues = /^[\w:[]/;
 
 /** Writes parts as one word. */

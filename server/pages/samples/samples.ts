@@ -11,14 +11,14 @@ interface CodeSample {
   code: string;
 }
 
-/** Each with what writes any text as one literal of the language. Python reads every string of JSON as the same text. */
+/** `literal` writes any text as one literal of the language. Python reads every string of JSON as the same text. */
 const languages: [label: string, template: string, literal: (text: string) => string][] = [
   ['curl', 'curl', shellWord],
   ['Node.js', 'node', JSON.stringify],
   ['Python', 'python', JSON.stringify],
 ];
 
-/** Connects an AI agent. Several clients replace the variable by its value in their environment. */
+/** The configuration with which an AI agent connects. Several clients replace the variable by its value in their environment. */
 function mcpConfiguration(api: string): string {
   const headers = { Authorization: `Bearer \${WEIR_CREDENTIAL}` };
   return JSON.stringify({ mcpServers: { weir: { type: 'http', url: `${api}/mcp`, headers } } }, null, 2);

@@ -2,6 +2,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Page, redirect } from '../page.ts';
 
+/** The path of a request with its query. */
 export function addressOf({ path, query }: Exchange): string {
   return query === '' ? path : `${path}?${query}`;
 }
@@ -47,6 +48,7 @@ export function redirectBrowser(exchange: Exchange, address: string): null {
   return null;
 }
 
+/** Answers 303 with a path of Weir or a checked address. */
 export function redirectTo(exchange: Exchange, path: string): void {
   exchange.setHeader('location', path);
   exchange.answer(303, 'text/plain', '');

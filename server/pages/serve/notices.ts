@@ -12,7 +12,7 @@ import { plural } from '../show.ts';
 
 type Sentence = string | ((count: number) => string);
 
-/** Messages of an action that changes the oldest first and only so many: all are changed, or there are more. */
+/** Two messages of an action that changes a limited number of items, oldest first: `name` if all are changed, `name-in-part` if not. */
 const inParts = (name: string, [one, several]: [string, string], done: string, verb: string) => ({
   [name]: (count: number) => `${plural(count, one, several)} ${done}.`,
   [`${name}-in-part`]: (count: number) =>
@@ -90,7 +90,7 @@ function undoOf(name: string, query: URLSearchParams): Notice['undo'] {
 
 /** How long after the change its message is shown, also when the page is reloaded. */
 const NOTICE_SECONDS = 60;
-/** What a message and its form to undo depend on, besides the path. */
+/** Parameters on which a message and its form to undo depend. The proof is for them and the path. */
 const PROVEN = ['notice', 'count', 'action', 'state'];
 
 export class Notices {
@@ -103,7 +103,7 @@ export class Notices {
     this.#nowMs = nowMs;
   }
 
-  /** The URL that shows the notice once the change is made. @param session null: to a client that is not signed in, or not yet */
+  /** The URL that shows the notice once the change is made. @param session null: the client is not signed in, or not yet */
   addressWith(name: string, to: string, session: string | null): string {
     const [path, given] = to.split('?', 2) as [string, string | undefined];
     const query = new URLSearchParams(given);

@@ -4,7 +4,7 @@ import { ProblemError, problemLater } from '../../base/http/problem.ts';
 import { within } from '../../base/time/every.ts';
 import type { Live } from '../../manage/live/counters.ts';
 
-/** True: the outage lasts. Shown by partials/layout/outages.eta; live.js applies the same rules to each message of the stream. */
+/** True: the outage has not ended. Shown by partials/layout/outages.eta; live.js applies the same rules to each message of the stream. */
 interface Outages {
   /** The database is down, and webhook requests are refused. */
   database: boolean;
@@ -13,7 +13,7 @@ interface Outages {
   rate_limits: boolean;
 }
 
-/** @param live null in the first second: nothing is known. */
+/** The outages that the live counters show. @param live null in the first second: nothing is known */
 export function outagesOf(live: Live | null): Outages {
   return {
     database: live?.database === 'down' && !live.spooling,
@@ -27,8 +27,8 @@ const PATIENCE_MS = 1_000;
 const RETRY_SECONDS = 1;
 
 /**
- * Resolves like `work`. Rejects with `database_unavailable` when the database is down after PATIENCE_MS, or goes down later: a busy machine may
- * take a database that is slow for one that is down, at a start above all, and one that freezes is known to be down after 3 s.
+ * Resolves like `work`. Rejects with `database_unavailable` if the database is down after PATIENCE_MS or later. Not before: a busy machine may
+ * take a slow database for one that is down, above all at a start. Also later: a frozen database is known to be down only after 3 s.
  */
 export async function withPatience<T>(work: Promise<T>, outages: () => Outages): Promise<T> {
   const answer = work.then((value) => ({ value }));

@@ -8,7 +8,7 @@ import type { PageReply } from '../page.ts';
 const OVERVIEW = { to: '/', text: 'Back to the overview' };
 /** Fields that are never written into a page. The user types them again. */
 const SECRET_FIELD = /password|^secret$|^verify_token$/;
-/** Fields that the user sees; with more, or with values of several lines, the others are only sent again. */
+/** Fields that the user sees. Further ones are hidden and only sent again. */
 const VISIBLE_MAX = 30;
 
 /** A refused form, to send again. */
@@ -22,8 +22,8 @@ interface RefusedForm {
 }
 
 /**
- * @param form the fields of the refused request; null for a page that was only opened, or when they must not be repeated.
- * @returns the view, with a status of the problem.
+ * The view of a problem, with its status.
+ * @param form the fields of the refused request; null for a page that was only opened, or when they must not be repeated
  */
 export function problemView(
   { code, detail, link = OVERVIEW, retries = false }: Extract<PageReply, { kind: 'problem' }>,
@@ -48,7 +48,7 @@ export function refusedForm(exchange: Exchange, fields: URLSearchParams): Refuse
   return form;
 }
 
-/** Empty fields, ids, tags and repeated names are not for reading. */
+/** Whether the user sees the field: not an empty field, an id, a tag or a repeated name. */
 function isTyped(name: string, value: string, fields: URLSearchParams): boolean {
   return (
     value !== '' &&

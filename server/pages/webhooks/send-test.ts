@@ -25,6 +25,7 @@ interface TestRequest {
   body: string;
 }
 
+/** @param database with the bodies of stored events, one of which can be sent */
 export function webhookTestPages(database: Database) {
   /** The request that was chosen; null: its event does not exist any more, or it is not text. */
   async function requestOf(webhook: Webhook, chosen: string): Promise<TestRequest | null> {

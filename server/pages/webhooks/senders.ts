@@ -26,7 +26,7 @@ const general = [DEFAULT_SCHEME, 'token', 'basic'].map((name) => presetNamed(nam
 /** Requests a minute that the form suggests for a sender that does not repeat those over the limit. */
 const SUGGESTED_LIMIT = 1_000;
 
-/** What the picker shows: the senders with this text in the name or title, in any case; none for an empty text. */
+/** The data of the picker. `found`: senders with this text in the name or title, in any case; null for an empty text. */
 export function pickerOf(q: string) {
   const wanted = q.trim().toLowerCase();
   const has = (text: string) => text.toLowerCase().includes(wanted);
@@ -41,7 +41,7 @@ export function schemeNamed(text: string): string | null {
   return presets.find(({ name, title }) => name === wanted || title.toLowerCase() === wanted)?.name ?? null;
 }
 
-/** The sender shows the secret, usually once it has the URL of the webhook. */
+/** Whether the sender shows the secret, usually once it has the URL of the webhook. */
 export function showsSecret(scheme: string): boolean {
   const preset = presetNamed(scheme);
   return preset !== undefined && !preset.ownSecret && !isAsymmetric(preset.definition.algorithm);

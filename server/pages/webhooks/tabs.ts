@@ -47,7 +47,7 @@ const tabs = {
     ]);
     const { items: events, cells_away } = itemsOf(newest);
     const requests = itemsOf(listed);
-    // A webhook whose events cannot be read now does not wait for its first one.
+    // If the events cannot be read now, the page does not say that the webhook waits for its first one.
     const isHidden = cells_away?.some(({ number }) => number === webhook.cell) ?? false;
     const stored = requests.items.filter(({ reason }) => reason === null).map((one) => one.id);
     const deliveries = await eventDeliveries(call, [...new Set([...stored, ...events.map((event) => event.id)])]);
@@ -106,7 +106,7 @@ const tabs = {
   },
   secret: async (call: Call, { id }: Webhook) => {
     const now = Date.now();
-    // Quarters: minutes have no accepted requests while tens of thousands of webhooks have events.
+    // Quarters of an hour: with tens of thousands of active webhooks, minutes do not count accepted requests.
     const fromMs = quarterOf(now) - QUARTER_SECONDS * 1_000;
     const from = new Date(fromMs).toISOString();
     const [listed, counted] = await Promise.all([
@@ -125,9 +125,9 @@ const tabs = {
   },
 };
 
-/** The answers of the last day, as filters of the list. */
+/** Statuses of the responses of the last day with their counts, as filters of the list. */
 function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reason: string | null }[]) {
-  // Webhooks may answer stored requests and refused signatures in another way.
+  // A webhook may have statuses of its own for stored requests and refused signatures.
   const as = (usual: number, reason: (one: string | null) => boolean) =>
     listed.find((one) => reason(one.reason))?.status ?? usual;
   const rejected = as(403, (reason) => reason !== null && Object.hasOwn(rejectionReasons, reason));
@@ -146,7 +146,7 @@ function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reaso
 
 /**
  * Requests of the last minutes by the secret that verified them.
- * @param uses requests that the current secret has verified. It excludes those of before the rotation.
+ * @param uses requests that the current secret has verified: an upper bound, since accepted requests of before the rotation are counted too
  */
 function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number, uses: number) {
   return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, Math.min(uses, accepted + duplicates - old)) };
@@ -157,7 +157,7 @@ export function webhookTab(tab: WebhookTab): Page {
   return action('showWebhook', ({ body }, request) => webhookView(request, tab, body));
 }
 
-/** @param more what only this response shows, such as a new secret. */
+/** The page of a webhook with this tab. @param more members that only this response shows, such as a new secret */
 export async function webhookView(
   { call, query }: PageRequest,
   tab: WebhookTab,

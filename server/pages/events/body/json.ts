@@ -13,8 +13,8 @@ const jsonToken = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
  */
 const hidden = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g;
 
-/** JSON text with the hidden characters as escapes (`\u202e`), which leaves its values as they are. */
-export function visible(json: string): string {
+/** Writes the hidden characters of JSON text as escapes (`\u202e`). Its values stay the same. */
+export function escapeHidden(json: string): string {
   return json.replace(hidden, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
@@ -68,7 +68,7 @@ export function formatted(json: string, charactersMax: number): Pretty {
 
 /** Values in one tree. 1,000 take 1.4 to 3.5 ms and about 100 KB before compression. */
 export const TREE_VALUES_MAX = 1_000;
-/** Values in a tree that a user asked to have whole: 10,000 take 20 to 40 ms. */
+/** Values in a tree after the user has asked for more: 10,000 take 20 to 40 ms. */
 export const WHOLE_TREE_VALUES_MAX = 10_000;
 /** Nesting in one tree; what is deeper is in the other views. */
 export const TREE_DEPTH_MAX = 40;
@@ -85,7 +85,7 @@ interface Tree {
   full: boolean;
 }
 
-/** Reads no further than the last value shown. @param json valid JSON */
+/** Returns JSON as a tree. Reads no further than the last value shown. @param json valid JSON */
 export function jsonTree(json: string, valuesMax = TREE_VALUES_MAX): Tree {
   const builder = new TreeBuilder(json, valuesMax);
   const html = `<ul>${builder.item(null)}</ul>`;
@@ -110,7 +110,7 @@ class TreeBuilder {
   /** The value at the current token, with its name or index. */
   item(name: string | null, first = this.#next()): string {
     this.#values++;
-    const key = name === null ? '' : `<span class="key">${escaped(visible(name))}</span> `;
+    const key = name === null ? '' : `<span class="key">${escaped(escapeHidden(name))}</span> `;
     const data = name === null ? '' : ` data-k="${escaped(name)}"`;
     if (first !== '{' && first !== '[') return `<li${data}>${key}${scalar(first)}</li>`;
     if (this.#depth >= TREE_DEPTH_MAX) {
@@ -171,7 +171,7 @@ class TreeBuilder {
     }
   }
 
-  /** The text has been validated, so that there is a token wherever one is read. */
+  /** Returns the next token. The text has been validated, so there is one wherever one is read. */
   #next(): string {
     return this.#tokens.next().value![0];
   }
@@ -182,8 +182,8 @@ const closing: Record<string, string> = { '{': '}', '[': ']' };
 /** A string, number, true, false or null as written, so that long numbers stay exact. */
 function scalar(text: string): string {
   const kind = text.startsWith('"') ? 'string' : /^[-\d]/.test(text) ? 'number' : 'word';
-  if (text.length <= VALUE_CHARACTERS_MAX) return `<span class="${kind}">${escaped(visible(text))}</span>`;
-  return `<span class="${kind}" data-cut>${escaped(visible(text.slice(0, VALUE_CHARACTERS_MAX)))}…</span>`;
+  if (text.length <= VALUE_CHARACTERS_MAX) return `<span class="${kind}">${escaped(escapeHidden(text))}</span>`;
+  return `<span class="${kind}" data-cut>${escaped(escapeHidden(text.slice(0, VALUE_CHARACTERS_MAX)))}…</span>`;
 }
 
 function decoded(name: string): string {
@@ -192,7 +192,7 @@ function decoded(name: string): string {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** Unpaired surrogates, which a name may contain as escapes, are not characters. */
+/** Escapes text for HTML. Unpaired surrogates, which a name may contain as escapes, become U+FFFD. */
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character]!).replace(/\p{Cs}/gu, '\ufffd');
 }

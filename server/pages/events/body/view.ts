@@ -3,7 +3,15 @@
 import { isUtf8 } from 'node:buffer';
 import { structuredPatch } from 'diff';
 import type { PreviousEvent } from '../../../store/queries/events/neighbours.ts';
-import { formatted, jsonTree, prettyJson, TREE_VALUES_MAX, validJson, visible, WHOLE_TREE_VALUES_MAX } from './json.ts';
+import {
+  escapeHidden,
+  formatted,
+  jsonTree,
+  prettyJson,
+  TREE_VALUES_MAX,
+  validJson,
+  WHOLE_TREE_VALUES_MAX,
+} from './json.ts';
 
 type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
 
@@ -36,8 +44,9 @@ interface ShownBody {
 }
 
 /**
- * @param wanted the view in the URL. When it is null or not available, the most readable view is used.
- * @param whole a tree has up to WHOLE_TREE_VALUES_MAX values.
+ * Returns a view of a stored body.
+ * @param wanted the view in the URL; if it is null or not available, the most readable view
+ * @param whole a tree has up to WHOLE_TREE_VALUES_MAX values
  */
 export function showBody(body: Buffer, contentType: string | null, wanted: string | null, whole = false): ShownBody {
   const text = textOf(body);
@@ -65,7 +74,7 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
     }
     case 'pretty': {
       const { text: pretty, complete } = formatted(json!, PRETTY_CHARACTERS_MAX);
-      return { ...shown, text: visible(pretty), complete };
+      return { ...shown, text: escapeHidden(pretty), complete };
     }
     case 'form':
       return { ...shown, form };
@@ -136,7 +145,7 @@ interface FormFields {
   more: number;
 }
 
-/** The fields of an application/x-www-form-urlencoded body. A value that is a JSON object or array is formatted (`payload` of some senders). */
+/** The fields of a form body; null: it is not UTF-8. A value that is a JSON object or array is formatted (`payload` of some senders). */
 export function formFields(body: Buffer): FormFields | null {
   if (!isUtf8(body)) return null;
   const all = [...new URLSearchParams(body.toString('utf8'))];
@@ -150,15 +159,15 @@ function readable(value: string): string {
   return text.length > VALUE_CHARACTERS_MAX ? `${text.slice(0, VALUE_CHARACTERS_MAX)}…` : text;
 }
 
-/** Deeper levels have no more indent. */
+/** Deepest level that is indented. */
 const INDENTS_MAX = 40;
 
-/** A comment, CDATA section, tag or text. What has no end is up to the end of the text, so that the time is linear. */
+/** A comment, CDATA section, tag or text. A part without an end takes the rest of the text, so that the time is linear. */
 const xmlPart = /<!--[\s\S]*?(?:-->|$)|<!\[CDATA\[[\s\S]*?(?:\]\]>|$)|<[^>]*(?:>|$)|[^<]+/g;
 
 /**
- * Indents XML: each tag on a line of its own, an element with nothing but text on one. Text that is not XML is only broken at its angle
- * brackets. Linear in the length: a comment or CDATA section without an end is text up to the end.
+ * Indents XML: each tag on a line of its own, and an element with only text on one line. Text that is not XML is only broken at its angle
+ * brackets.
  */
 export function prettyXml(text: string): string {
   const parts = [...text.matchAll(xmlPart)].map(([part]) => part.trim()).filter((part) => part !== '');
@@ -180,19 +189,19 @@ export function prettyXml(text: string): string {
   return lines.join('\n');
 }
 
-/** Whether the part is the end tag of an element. No pattern for the blanks in it: one took 3 s for 60 KB of them. */
+/** Whether the part is the end tag of an element. Blanks in it are trimmed: a pattern for them took 3 s for 60 KB of blanks. */
 function isEndOf(name: string, part: string | undefined): boolean {
   const start = `</${name}`;
   return part?.startsWith(start) === true && part.slice(start.length).trim() === '>';
 }
 
-/** Lines added and removed. This many in JSON of 94 KB take 20 ms, twice as many 40 ms; in 60,000 lines of one character 100 ms. */
+/** Limit on added and removed lines. This many take 20 ms in JSON of 94 KB, twice as many 40 ms; in 60,000 lines of one character 100 ms. */
 const EDITS_MAX = 200;
 const CONTEXT_LINES = 3;
 
 /**
- * `groups` are changed lines with the lines around them, empty if the bodies are equal; null if they cannot be compared, or differ too much.
- * `complete`: false when only the beginnings were compared.
+ * Compares two bodies. `groups`: changed lines with the lines around them, empty if the bodies are equal; null if they cannot be compared or
+ * differ too much. `complete`: false if only the beginnings were compared.
  * @param previous undefined when no earlier event was found near in time
  */
 export function diffOf(body: Buffer, previous: PreviousEvent | undefined) {
