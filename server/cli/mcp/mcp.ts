@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { openCredentialFile } from '../../deliver/client/credential.ts';
-import { type Answer, type ApiClient, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
+import { type ApiClient, type HttpAnswer, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
 import { AgentSession } from '../../deliver/client/session.ts';
 import { parseAddress } from '../command/arguments.ts';
 import { untilSignal } from '../command/run-command.ts';
@@ -166,7 +166,7 @@ class Bridge {
   }
 
   /** A session may have ended early, for example by a restart with other keys: one refusal is normal. */
-  async #post(request: Request, signal: AbortSignal, onEvents: (chunk: Buffer) => void): Promise<Answer> {
+  async #post(request: Request, signal: AbortSignal, onEvents: (chunk: Buffer) => void): Promise<HttpAnswer> {
     for (let refusals = 0; ; refusals++) {
       const credential = await this.#parts.credential();
       // Only agents have sessions.
@@ -187,7 +187,7 @@ class Bridge {
     }
   }
 
-  #replyTo(request: Request, answer: Answer, streamed: unknown): Reply {
+  #replyTo(request: Request, answer: HttpAnswer, streamed: unknown): Reply {
     if (answer.kind === 'failed') return failed(request, this.#unreachable(answer.name));
     this.#note(true, 'answers again.');
     const document = (answer.document ?? streamed ?? {}) as Record<string, unknown>;

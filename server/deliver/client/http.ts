@@ -60,7 +60,7 @@ const CONNECTIONS_MAX = 16;
 const UNKNOWN_REQUEST: ReadonlySet<number> = new Set([200, 400, 404, 405, 410, 415, 422]);
 
 /** Result of one request. `document` is null when the response is not JSON. */
-export type Answer =
+export type HttpAnswer =
   | { kind: 'answered'; status: number; retryAfterMs: number | null; document: unknown }
   | { kind: 'failed'; name: string };
 
@@ -89,7 +89,7 @@ export interface ApiClient {
   /** Base address of the calls, as shown in messages. */
   base: string;
   /** Never rejects. */
-  send: (call: ApiCall) => Promise<Answer>;
+  send: (call: ApiCall) => Promise<HttpAnswer>;
   /** Says how to install the client of the server; null unless the last answer came from another release, which may not know the request. */
   update: (status: number) => string | null;
   /** Closes every connection; requests in flight fail. */
@@ -106,7 +106,7 @@ export function openApiClient(url: URL, socketPath?: string): ApiClient {
   let serverClient: string | undefined;
 
   const send = ({ method, path, token, body, bytes = false, headers: added, onEvents, timeoutMs, signal }: ApiCall) =>
-    new Promise<Answer>((settle) => {
+    new Promise<HttpAnswer>((settle) => {
       if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
       const text = body === undefined ? '' : JSON.stringify(body);
       const headers = {
@@ -179,7 +179,7 @@ type Reply = { kind: 'answered'; status: number; document: unknown } | { kind: '
  * Retries until the response is neither 408, 429 nor 5xx: lost connections and server errors with back-off, or after the delay that
  * Retry-After requests. Throws WeirError `unreachable` when no attempts are left. 429 does not count as an attempt.
  */
-export type Repeat = (attempt: () => Promise<Answer>, signal: AbortSignal) => Promise<Reply>;
+export type Repeat = (attempt: () => Promise<HttpAnswer>, signal: AbortSignal) => Promise<Reply>;
 
 export function repeater({ base, attemptsMax, notify = () => {}, wait = pause }: Repetition): Repeat {
   let isOutage = false;

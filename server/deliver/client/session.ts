@@ -2,7 +2,7 @@
 import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
 import type { CredentialReader } from './credential.ts';
 import { reasonOf } from './delivery.ts';
-import { type Answer, type ApiClient, type Repeat, unexpected, unknownDocument, WeirError } from './http.ts';
+import { type ApiClient, type HttpAnswer, type Repeat, unexpected, unknownDocument, WeirError } from './http.ts';
 import type { Notify } from './options.ts';
 
 const PATH = 'api/v1/agent/session';
@@ -111,7 +111,7 @@ export class AgentSession {
     const startMs = performance.now();
     let unread: WeirError | null = null;
     let credential = '';
-    const attempt = async (): Promise<Answer> => {
+    const attempt = async (): Promise<HttpAnswer> => {
       try {
         credential = await readCredential();
         unread = null;

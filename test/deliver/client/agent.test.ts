@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Answer, openApiClient, repeater } from '../../../server/deliver/client/http.ts';
+import { type HttpAnswer, openApiClient, repeater } from '../../../server/deliver/client/http.ts';
 import {
   Agent,
   type AgentNotice,
@@ -301,13 +301,13 @@ test('an explicit extension asks for its own length', async () => {
 });
 
 test('429, 503 and lost connections are repeated, after Retry-After where the answer has one', async () => {
-  const answered = (status: number, retryAfterMs: number | null): Answer => ({
+  const answered = (status: number, retryAfterMs: number | null): HttpAnswer => ({
     kind: 'answered',
     status,
     retryAfterMs,
     document: null,
   });
-  const answers: Answer[] = [
+  const answers: HttpAnswer[] = [
     answered(503, 17_000),
     answered(429, 60_000),
     { kind: 'failed', name: 'ECONNRESET' },

@@ -65,8 +65,8 @@ interface Scope {
   beyond_subscriptions: boolean;
 }
 
-type Answer = BodyOf<'replayEvents'>;
-type Preview = Extract<Answer, { agents: unknown }>;
+type Replayed = BodyOf<'replayEvents'>;
+type Preview = Extract<Replayed, { agents: unknown }>;
 
 async function replayMany(call: Call, { options, io }: Given<Options>, scope: Scope): Promise<Job> {
   const filter = await queryOfFilters(call, options);
@@ -76,7 +76,7 @@ async function replayMany(call: Call, { options, io }: Given<Options>, scope: Sc
   if (!options.yes && !(await isAnsweredYes(io, questionOf(preview, scope))))
     throw new CommandError('nothing was replayed; --yes does not ask');
   const created = await call('replayEvents', { input: { ...filter, ...scope } });
-  return watch(call, io, (created as Extract<Answer, { job_id: string }>).job_id);
+  return watch(call, io, (created as Extract<Replayed, { job_id: string }>).job_id);
 }
 
 function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {
