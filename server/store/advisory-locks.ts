@@ -40,6 +40,15 @@ export async function tryLock(query: Query, lock: number): Promise<boolean> {
 }
 
 /**
+ * Takes a lock for short work, unless another session has it. A machine that freezes for this long within the transaction loses its session,
+ * and so the lock.
+ */
+export async function tryShortLock(query: Query, lock: number, pauseSecondsMax: number): Promise<boolean> {
+  await query({ text: `set local idle_in_transaction_session_timeout = '${pauseSecondsMax}s'` });
+  return tryLock(query, lock);
+}
+
+/**
  * Runs the work unless another machine has this lock. The lock belongs to an open transaction, which holds no snapshot: the lock of a
  * machine that is cut off ends with its session.
  */

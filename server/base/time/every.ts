@@ -1,4 +1,4 @@
-/** Work that is repeated, such as maintenance and alerts. */
+/** When work runs: repeated, shared, in turn, and with a limit of time. */
 
 /**
  * Runs `work` every `ms` milliseconds, and first after `firstMs`. Runs never overlap: while one takes longer, later ones are skipped. The
@@ -34,6 +34,24 @@ export function coalesced(work: () => Promise<void>): () => Promise<void> {
         return running;
       });
     return next;
+  };
+}
+
+/** Returns a function that runs at most `max` works at a time. The others wait, and run in the order of their calls. */
+export function inTurns(max: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    // Work that ends passes its place to the oldest that waits, so that a later call cannot take the place.
+    if (running < max) running++;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running--;
+      else next();
+    }
   };
 }
 

@@ -1,6 +1,7 @@
 /** Hashes passwords with argon2id (RFC 9106). Few run at a time, because each uses memory and a core. */
 import { randomBytes } from 'node:crypto';
 import { type Algorithm, hash, parseOptions, verify } from '@node-rs/argon2';
+import { inTurns } from '../../base/time/every.ts';
 import { normalPassword } from '../../model/passwords/rules.ts';
 
 /** The second option in OWASP's Password Storage Cheat Sheet. A hash takes 10 ms of one core. */
@@ -32,8 +33,7 @@ export interface Hasher {
 export class Passwords {
   readonly #onComputed: () => void;
   #admitted = 0;
-  #computing = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #inTurn = inTurns(HASHES_AT_A_TIME);
 
   /** @param onComputed called for each hash created or verified. */
   constructor(onComputed: () => void = () => {}) {
@@ -57,25 +57,18 @@ export class Passwords {
   }
 
   readonly #hasher: Hasher = {
-    hash: (password) => this.#inTurn(() => hash(normalPassword(password), parameters)),
+    hash: (password) => this.#compute(() => hash(normalPassword(password), parameters)),
     verify: async (stored, password) => {
-      const fits = await this.#inTurn(() => verify(stored ?? noHash, normalPassword(password)));
+      const fits = await this.#compute(() => verify(stored ?? noHash, normalPassword(password)));
       return fits && stored !== null;
     },
   };
 
-  async #inTurn<T>(compute: () => Promise<T>): Promise<T> {
-    if (this.#computing < HASHES_AT_A_TIME) this.#computing++;
-    // A computation that ends passes its place to the next one waiting.
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
+  #compute<T>(work: () => Promise<T>): Promise<T> {
+    return this.#inTurn(() => {
       this.#onComputed();
-      return await compute();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#computing--;
-      else next();
-    }
+      return work();
+    });
   }
 }
 

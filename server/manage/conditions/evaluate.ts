@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Settings } from '../../base/settings/read.ts';
 import { conditionOf, type ReportedKind, reportOf } from '../../model/conditions.ts';
-import { advisoryLocks, tryLock } from '../../store/advisory-locks.ts';
+import { advisoryLocks, tryShortLock } from '../../store/advisory-locks.ts';
 import { PartialReads } from '../../store/cells/cells-database.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
@@ -29,7 +29,7 @@ const BEGUN_MAX = 200;
 /** Conditions that are read from every cell. While a cell is away its rows are missing, so alerts about these conditions do not end. */
 const OVER_CELLS = ['pending', 'dead_letters'] as const;
 /** Longest pause within an evaluation: after it, another machine may evaluate. */
-const EVALUATION_SECONDS_MAX = 60;
+const PAUSE_SECONDS_MAX = 60;
 
 export interface Evaluated {
   began: AlertRow[];
@@ -54,9 +54,7 @@ export function evaluate(
 ): Promise<Evaluated | null> {
   const reads = new PartialReads(database);
   return reads.transaction(async (query) => {
-    // A machine that freezes loses its session, and so the lock.
-    await query({ text: `set local idle_in_transaction_session_timeout = '${EVALUATION_SECONDS_MAX}s'` });
-    if (!(await tryLock(query, advisoryLocks.alerts))) return null;
+    if (!(await tryShortLock(query, advisoryLocks.alerts, PAUSE_SECONDS_MAX))) return null;
     if (carried !== null) await adoptAlert(query, carried);
     const { spool } = machine;
     const { held, cut } = await readReported(query, settings, machine, nowMs);

@@ -4,7 +4,7 @@ import { HOUR_MS } from '../../base/time/durations.ts';
 import { type ConditionKind, conditionOf } from '../../model/conditions.ts';
 import { ISSUE_HOURS, isCounted } from '../../model/issues.ts';
 import { inWords } from '../../model/words.ts';
-import { advisoryLocks, tryLock } from '../../store/advisory-locks.ts';
+import { advisoryLocks, tryShortLock } from '../../store/advisory-locks.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
 import { readDeletedWebhooks } from '../../store/queries/alerts/condition-signs.ts';
@@ -28,6 +28,8 @@ const SEEN_EVERY_MS = 10_000;
 const SEEN_MS = 5;
 /** An issue that each machine finds by itself is resolved when no machine has found it for this long. */
 const LOCAL_GONE_MS = 45_000;
+/** Longest pause within an update: after it, another process may update the issues. */
+const PAUSE_SECONDS_MAX = 10;
 /** Groups of one webhook or agent within RETURN_MS; further ones are counted as one, so that a flood of reasons does not fill the list. */
 export const GROUPS_MAX = 10;
 /** A change this long before an issue began may be its cause. */
@@ -50,8 +52,7 @@ export async function recordHeld(
   };
   if ((await changed(database.query)).length === 0) return;
   await database.transaction(async (query) => {
-    await query({ text: `set local idle_in_transaction_session_timeout = '10s'` });
-    if (!(await tryLock(query, advisoryLocks.issues))) return;
+    if (!(await tryShortLock(query, advisoryLocks.issues, PAUSE_SECONDS_MAX))) return;
     const changes = await changed(query);
     const begun = changes.filter(({ isNew }) => isNew);
     if (begun.length > 0) await addCauses(query, begun, nowMs);

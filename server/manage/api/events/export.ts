@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { type Problem, problemLater } from '../../../base/http/problem.ts';
 import type { StreamAnswer } from '../../../base/http/stream.ts';
+import { inTurns } from '../../../base/time/every.ts';
 import type { eventSchema } from '../../../model/events.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import type { EventRecord } from '../../../store/queries/events/events.ts';
@@ -160,9 +161,8 @@ export const noSlot = { kind: 'entered', leave: () => {} } as const;
 export class ExportSlots {
   #open = 0;
   readonly #openOf = new Map<string, number>();
-  #reading = 0;
-  /** Exports that wait for their turn, oldest first. */
-  readonly #waiting: (() => void)[] = [];
+  /** Runs a read of an export as one of READS_MAX at a time. */
+  readonly inTurn = inTurns(READS_MAX);
 
   /** Takes a slot for an export. `leave`: call it once, when the export has ended. */
   enter(userId: string): { kind: 'entered'; leave: () => void } | Problem {
@@ -179,18 +179,5 @@ export class ExportSlots {
     const left = this.#openOf.get(userId)! - 1;
     if (left === 0) this.#openOf.delete(userId);
     else this.#openOf.set(userId, left);
-  }
-
-  /** Runs `read` as one of READS_MAX at a time. Waiting exports come first, oldest first. */
-  async inTurn<T>(read: () => Promise<T>): Promise<T> {
-    if (this.#reading < READS_MAX) this.#reading++;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await read();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#reading--;
-      else next();
-    }
   }
 }

@@ -21,7 +21,7 @@ const PREVIEW_BYTES_MAX = 8_192;
 export const rejectionQuery = z
   .strictObject({
     ...pageQuery,
-    webhook_id: z.guid().optional().describe('only rejections of this webhook'),
+    webhook_id: recordId.optional().describe('only rejections of this webhook'),
     reason: rejectionReason.optional().describe('only rejections for this reason'),
     from: instant.optional().describe('received at this time or later; UTC if it has no time zone'),
     to: instant.optional().describe('received before this time'),
@@ -29,7 +29,7 @@ export const rejectionQuery = z
   .refine(inOrder, notInOrder);
 
 export const groupQuery = z.strictObject({
-  webhook_id: z.guid().optional().describe('only rejections of this webhook'),
+  webhook_id: recordId.optional().describe('only rejections of this webhook'),
   limit: limitUpTo(50, 20, 'maximum groups'),
 });
 

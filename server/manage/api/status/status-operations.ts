@@ -8,6 +8,7 @@ import type { Settings } from '../../../base/settings/read.ts';
 import { settingTable } from '../../../base/settings/table.ts';
 import type { Setting } from '../../../base/settings/values.ts';
 import { within } from '../../../base/time/every.ts';
+import { recordId } from '../../../model/fields.ts';
 import { noDeaths, processDeathsSchema } from '../../../model/machines.ts';
 import { describeConninfo } from '../../../store/connect/conninfo.ts';
 import type { Database } from '../../../store/connect/pool.ts';
@@ -25,7 +26,7 @@ const countersSchema = z.object({
 });
 
 const streamQuery = z.strictObject({
-  webhook_id: z.guid().toLowerCase().optional().describe('only events of this webhook'),
+  webhook_id: recordId.optional().describe('only events of this webhook'),
   after: eventId
     .optional()
     .describe(

@@ -8,20 +8,18 @@ import { findTokenRecord, isCreatedBy, listTokens, type TokenScope } from '../..
 import { findUser } from '../../../store/queries/users/users.ts';
 import { isBearer, type Person } from '../../auth/person.ts';
 import { done, found, operation, replyTo } from '../operation.ts';
-import { cursorProblem, cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { cursorProblem, flag, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './token-changes.ts';
 
-const id = { schema: z.guid(), problem: 'token_unknown' } as const;
+const id = { schema: recordId, problem: 'token_unknown' } as const;
 
 const listQuery = z.strictObject({
-  ...pageQuery,
-  cursor: z.guid().optional().describe(cursorText),
+  ...recordPageQuery,
   user_id: recordId.optional().describe('only tokens of this user; for administrators'),
-  agent_id: z
-    .guid()
+  agent_id: recordId
     .optional()
     .describe('only tokens of OAuth clients that act as this agent, of all users; for operators'),
-  all: z.enum(['true', 'false']).optional().describe('true: tokens of all users; for administrators'),
+  all: flag.optional().describe('true: tokens of all users; for administrators'),
 });
 
 const days = `Give a whole number of days from 1 to ${EXPIRY_DAYS_MAX}, or null for a token that never expires.`;
@@ -48,7 +46,7 @@ const tokenInput = z
       .optional()
       .describe(`days until it expires, instead of expires_at; if both are absent: ${EXPIRY_DAYS}`),
     current_password: currentPassword,
-    user_id: z.guid().optional().describe('user that owns it; only for commands on the machine of Weir'),
+    user_id: recordId.optional().describe('user that owns it; only for commands on the machine of Weir'),
   })
   .refine((input) => input.expires_at === undefined || input.expires_in_days === undefined, {
     path: ['expires_in_days'],

@@ -40,9 +40,9 @@ export function requestOperations(database: Database) {
         const { answer, refusedStatus } = answersOf(webhook);
         const answered = { accepted: answer?.status ?? 202, rejected: refusedStatus };
         const is = (of: number) => status === null || status === of;
-        const span = { ...eventFilterOf({ webhook_id: id, from: query.from, to: query.to }, null, cursor) };
+        const wanted = eventFilterOf({ webhook_id: id, from: query.from, to: query.to }, null, cursor);
         const [events, rejections, samples, counted] = await Promise.all([
-          is(answered.accepted) ? search.find({ ...span, limit: limit + 1, isGone }, reads) : null,
+          is(answered.accepted) ? search.find({ ...wanted, limit: limit + 1, isGone }, reads) : null,
           is(answered.rejected)
             ? listRejections(database, { webhookId: id, reason: null, from, to }, cursor, limit + 1)
             : [],
