@@ -1,6 +1,7 @@
 /** Tools of agents: wait for events, and settle their deliveries. They run the operations of /api/v1/agent/deliveries. */
 import { z } from 'zod';
 import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
+import { counted } from '../../model/words.ts';
 import { parseReceipt } from '../../store/queries/claims/receipts.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
 import { asText, type Tool, type ToolAnswer, type ToolOperations, tool, untrustedContent } from './tool.ts';
@@ -104,7 +105,7 @@ function waited(claimed: readonly Claimed[], paused: boolean): ToolAnswer<{ deli
   const text =
     deliveries.length === 0
       ? `${paused ? 'An operator paused you: events wait until you are resumed.' : 'There is no event yet.'} Call wait_for_events again to continue to wait.`
-      : `${count(deliveries.length, 'event')}. Do the work for each, then acknowledge or reject its receipt before leased_until.`;
+      : `${counted(deliveries.length, 'event')}. Do the work for each, then acknowledge or reject its receipt before leased_until.`;
   return { kind: 'answer', structured: { deliveries, paused }, text };
 }
 
@@ -138,24 +139,20 @@ async function settle(
   const lost =
     gone.length === 0
       ? ''
-      : ` The leases of ${count(gone.length, 'receipt')} were lost: ${gone.join(', ')}. Their events are delivered again with new receipts; do not use these again.`;
+      : ` The leases of ${counted(gone.length, 'receipt')} were lost: ${gone.join(', ')}. Their events are delivered again with new receipts; do not use these again.`;
   const later =
     away.length === 0
       ? ''
-      : ` The database of ${count(away.length, 'receipt')} does not answer now: ${away.join(', ')}. Send these again in a few seconds.`;
+      : ` The database of ${counted(away.length, 'receipt')} does not answer now: ${away.join(', ')}. Send these again in a few seconds.`;
   return {
     kind: 'answer',
     structured: outcome.body,
-    text: `${verb} ${count(done.length, 'delivery', 'deliveries')}.${lost}${later} ${nextWait}`,
+    text: `${verb} ${counted(done.length, 'delivery', 'deliveries')}.${lost}${later} ${nextWait}`,
   };
 }
 
 function deliveriesOf(receiptTexts: readonly string[]): string[] {
   return receiptTexts.flatMap((text) => parseReceipt(text)?.deliveryId ?? []);
-}
-
-function count(number: number, one: string, more = `${one}s`): string {
-  return `${number} ${number === 1 ? one : more}`;
 }
 
 export const leaseTools: readonly Tool[] = [

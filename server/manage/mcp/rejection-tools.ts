@@ -45,7 +45,7 @@ const describe = ({ id, ...stored }: z.output<typeof rejectionSchema>) =>
   rejection.parse({ rejection_id: id, ...stored });
 
 /** The sender chose the name of the header, which the title of a fix contains. */
-function titleOf({ kind, title }: { kind: string; title: string }): string {
+function fixTitle({ kind, title }: { kind: string; title: string }): string {
   return kind === 'use_header' ? 'Use the header that untrusted_content names as header' : title;
 }
 
@@ -95,7 +95,7 @@ export const rejectionTools: readonly Tool[] = [
         ...describe({ bytes, ...stored }),
         otherwise_valid,
         expected_headers,
-        fixes: stored.fixes.map(titleOf),
+        fixes: stored.fixes.map(fixTitle),
         body_bytes: bytes,
         untrusted_content: { header, content_type, signatures, ...shownHeaders(headers), body, body_base64 },
       };

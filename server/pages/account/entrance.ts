@@ -108,7 +108,7 @@ export function oidcPages(parts: OidcParts | null) {
     try {
       return redirect((await signIn.begin(exchange, query.get('return_to'), query.get('fresh') === 'true')).href);
     } catch (error) {
-      if (error instanceof ProblemError) return refusal(error.problem);
+      if (error instanceof ProblemError) return refusalPage(error.problem);
       throw error;
     }
   };
@@ -116,11 +116,11 @@ export function oidcPages(parts: OidcParts | null) {
   const answerCallback: Page<Person | null> = async ({ exchange, person }) => {
     const decision = await limiter.take(exchange.client.limitKey('oidc-callback'), callbackPolicy);
     setRateLimitFields(exchange, callbackPolicy, decision);
-    if (!decision.allowed) return refusal(problemLater('rate_limited', decision.resetSeconds));
+    if (!decision.allowed) return refusalPage(problemLater('rate_limited', decision.resetSeconds));
     const outcome = await signIn.finish(exchange);
     // Another tab has signed the person in, or the page of the callback was opened again.
     if (outcome.kind === 'problem' && outcome.code === 'sign_in_expired' && person !== null) return redirect('/');
-    if (outcome.kind === 'problem') return refusal(outcome);
+    if (outcome.kind === 'problem') return refusalPage(outcome);
     return redirect(outcome.returnTo, undefined, { 'set-cookie': sessionCookie(publicUrl, outcome.session) });
   };
 
@@ -131,6 +131,6 @@ const noProvider: Page<Person | null> = async () =>
   problem('not_found', 'AUTH_MODE is local: there is no sign-in with an identity provider.');
 
 /** After a failed sign-in, the page links to the sign-in page. */
-function refusal(refused: Problem) {
+function refusalPage(refused: Problem) {
   return { ...refused, link: { to: '/sign-in', text: 'Sign in' } };
 }

@@ -15,7 +15,7 @@ import { bytes, plural } from '../show.ts';
 const WAIT_SECONDS = '3';
 const ALERTS_SHOWN = '50';
 const ENDED_SHOWN = '10';
-const frame = { width: 400, height: 112 };
+const lineFrame = { width: 400, height: 112 };
 
 /**
  * The page is rendered at once. Findings of the doctor that are not known yet are loaded afterwards, with `?checks=wait`.
@@ -41,7 +41,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       chart(
         Object.fromEntries(Object.entries(values).map(([name, of]) => [name, seconds.map(of)])),
         HISTORY_SECONDS,
-        frame,
+        lineFrame,
       );
     const data = {
       weir: weirCommand(),

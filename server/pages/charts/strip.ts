@@ -35,8 +35,6 @@ export function stripOf<Name extends string>(given: StripOf<Name>) {
       .filter((name, place) => place === 0 || counts[name] > 0)
       .map((name) => `${count(counts[name])} ${words[name]}`)
       .join(', ');
-  const sumOf = (counted: readonly Record<Name, number>[], name: Name) =>
-    counted.reduce((sum, counts) => sum + counts[name], 0);
   const counted = new Map(quarters.map((quarter) => [Date.parse(quarter.at), quarter]));
   const bars = { quiet: '', good: '', bad: '', outage: '' };
   const cells: { x: number; at: string; text: string; href: string }[] = [];
@@ -62,7 +60,9 @@ export function stripOf<Name extends string>(given: StripOf<Name>) {
     const text = [isOut && 'outage of the database', quarter && textOf(quarter)].filter(Boolean).join(', ');
     cells.push({ x, at, text, href: isOut ? '/issues?state=resolved' : hrefOf(at, to, quarter!) });
   }
-  const totals = Object.fromEntries(names.map((name) => [name, sumOf(quarters, name)])) as Record<Name, number>;
+  const totals = Object.fromEntries(
+    names.map((name) => [name, quarters.reduce((sum, quarter) => sum + quarter[name], 0)]),
+  ) as Record<Name, number>;
   const parts = [textOf(totals)];
   if (troubled.bad > 0) parts.push(`${trouble} in ${troubled.bad} of ${QUARTERS_SHOWN} quarter hours`);
   if (troubled.out > 0) parts.push(`an outage in ${plural(troubled.out, 'quarter hour')}`);

@@ -68,7 +68,7 @@ export function trafficOf(
 const drawn = (value: number, greatest: number) => (value > 0 ? Math.max(value, greatest * DRAWN_SHARE_MIN) : 0);
 
 /** The sums of the counts. */
-export function sumOf(points: readonly HistoryCounts[]): HistoryCounts {
+export function totalCounts(points: readonly HistoryCounts[]): HistoryCounts {
   const sum = noCounts();
   for (const point of points) for (const name of historyColumns) sum[name] += point[name];
   return sum;

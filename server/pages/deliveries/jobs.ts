@@ -15,28 +15,29 @@ import {
   view,
 } from '../page.ts';
 
-const names = Object.keys(filterLabels) as FilterName[];
+const filterNames = Object.keys(filterLabels) as FilterName[];
 type Filters = Partial<Record<FilterName, string>>;
 
-const replayForm: Page = (request) => replayView(request, filtersOf(request.query, names), noRecipients, noErrors);
+const replayForm: Page = (request) =>
+  replayView(request, filtersOf(request.query, filterNames), noRecipients, noErrors);
 
 const noRecipients = { agentIds: [] as string[], beyond: false };
 
 const replayEvents: Page = async (request) => {
   const { call, form } = request;
-  const filters = filtersOf(form, names);
+  const filters = filtersOf(form, filterNames);
   const chosen = { agentIds: list(form, 'agent_ids'), beyond: form.has('beyond') };
   const agents = await idsOf(call, 'agents', chosen.agentIds);
   if ('error' in agents) return replayView(request, filters, chosen, fieldError('agent_ids', agents.error));
   if (form.has('preview')) return replayView(request, filters, { ...chosen, agentIds: agents.ids }, noErrors);
-  const created = await call('replayEvents', { input: inputOf(filters, { ...chosen, agentIds: agents.ids }) });
+  const created = await call('replayEvents', { input: replayInputOf(filters, { ...chosen, agentIds: agents.ids }) });
   if (created.kind === 'done' && created.status === 202)
     return redirect(`/events/replays/${created.body.job_id}`, 'job-created');
   if (created.kind === 'done') throw new Error('a replay without preview was answered by a preview');
   return replayView(request, filters, chosen, formErrors(created));
 };
 
-function inputOf(filters: Filters, { agentIds, beyond }: typeof noRecipients) {
+function replayInputOf(filters: Filters, { agentIds, beyond }: typeof noRecipients) {
   return { ...filters, ...(agentIds.length === 0 ? {} : { agent_ids: agentIds }), beyond_subscriptions: beyond };
 }
 
@@ -67,7 +68,7 @@ async function replayView({ call }: PageRequest, given: Filters, chosen: typeof 
   const { webhook_id: webhookId } = shown;
   const [previewed, webhooks, agents, counted] = await Promise.all([
     call('replayEvents', {
-      input: { ...inputOf(shown, isUnknown ? noRecipients : chosen), preview: true },
+      input: { ...replayInputOf(shown, isUnknown ? noRecipients : chosen), preview: true },
     }),
     namesOf(call, 'webhooks', [shown.webhook_id]),
     choicesOf(call, 'agents', chosen.agentIds, { active: true }),

@@ -84,7 +84,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
         page.items.map(({ id }) => id),
       ),
       isCounted ? null : countOf(call, filters),
-      typesOf(call, filters.webhook_id, page.items),
+      typeChoices(call, filters.webhook_id, page.items),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
     // The requests that continue a search have the same end of the range, so that newer events do not shift it.
@@ -197,7 +197,11 @@ export function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<str
 }
 
 /** Types to choose from, and common beginnings of several: the types of the webhook, or without one those of the page. */
-async function typesOf(call: Call, webhookId: string | undefined, events: readonly { event_type: string | null }[]) {
+async function typeChoices(
+  call: Call,
+  webhookId: string | undefined,
+  events: readonly { event_type: string | null }[],
+) {
   const listed = webhookId === undefined ? null : await partOf(call('listEventTypes', { id: webhookId }));
   const types = new Set((listed?.items ?? events).flatMap(({ event_type }) => event_type ?? []));
   const starts = [...types].map((type) => `${/^.*[^\w]/s.exec(type)?.[0] ?? ''}*`).filter((start) => start !== '*');

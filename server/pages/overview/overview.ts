@@ -5,7 +5,7 @@ import type { HistoryCounts } from '../../model/history.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { type FirstSteps, readFirstSteps } from '../../store/queries/start.ts';
 import { sparkFrame, sparkOf } from '../charts/chart.ts';
-import { errorShare, readChanges, readOutagesSince, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
+import { errorShare, readChanges, readOutagesSince, totalCounts, trafficOf, withRefused } from '../charts/traffic.ts';
 import { namesOf } from '../names.ts';
 import { PART_MS_MAX, type Page, partOf, view } from '../page.ts';
 import { worstFirst } from './issues.ts';
@@ -63,10 +63,10 @@ export const overview: Page = async ({ call, query }) => {
 const UNACCEPTED_SHARE_MAX = 0.05;
 
 function unacceptedOf(points: readonly HistoryCounts[]) {
-  const { accepted, duplicates, rejected, limited, refused } = withRefused(sumOf(points));
+  const { accepted, duplicates, rejected, limited, refused } = withRefused(totalCounts(points));
   const all = rejected + limited + refused;
   const isMany = all > UNACCEPTED_SHARE_MAX * (accepted + duplicates + all);
-  return { all, isMany, share: errorShare(sumOf(points)), rejected, limited, refused };
+  return { all, isMany, share: errorShare(totalCounts(points)), rejected, limited, refused };
 }
 
 /** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */

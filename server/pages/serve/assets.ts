@@ -19,7 +19,7 @@ interface Asset {
 }
 
 /** Style sheet, fonts, scripts and icons of views/assets, and htmx. The style sheet comes after the fonts, whose paths it contains. */
-const names = [
+const assetNames = [
   // Geist by Vercel, see geist-license.txt: weights 400 to 700, Latin, made with fonttools (29 KB as published, 18 KB here).
   'geist.woff2',
   'weir.css',
@@ -37,7 +37,7 @@ const contentTypes: Readonly<Record<string, string>> = {
 /** Quality 9 takes 2 to 9 ms a file and 10 takes 25 ms, for 5 % less; 11 takes 60 ms, for 2 % less again. */
 const BROTLI_QUALITY = 10;
 
-type AssetName = (typeof names)[number];
+type AssetName = (typeof assetNames)[number];
 
 export class Assets {
   readonly #byPath = new Map<string, Asset>();
@@ -45,7 +45,7 @@ export class Assets {
 
   /** Reads all assets. Throws when a file is missing: the installation is then broken. */
   constructor() {
-    for (const name of names) {
+    for (const name of assetNames) {
       const contentType = contentTypes[extname(name)]!;
       const plain = this.#contentOf(name);
       const hash = createHash('sha256').update(plain).digest('base64url').slice(0, 12);

@@ -7,7 +7,7 @@ import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
 import { answersOf } from '../../model/webhook-answers.ts';
 import { agentActivity, eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
-import { readChanges, readOutagesSince, sumOf, trafficOf } from '../charts/traffic.ts';
+import { readChanges, readOutagesSince, totalCounts, trafficOf } from '../charts/traffic.ts';
 import { agentLamp, flowOf, noAgentLamp, readIssues, receivingLamps } from '../flow/flow.ts';
 import { filtersOf, formErrors } from '../forms/form.ts';
 import { namesOf } from '../names.ts';
@@ -52,7 +52,7 @@ const tabs = {
     const stored = requests.items.filter(({ reason }) => reason === null).map((one) => one.id);
     const deliveries = await eventDeliveries(call, [...new Set([...stored, ...events.map((event) => event.id)])]);
     const points = history?.points ?? [];
-    const statuses = statusesOf(sumOf(points), requests.items);
+    const statuses = statusesOf(totalCounts(points), requests.items);
     const isUsed = events.length > 0 || statuses.length > 0;
     const lamps = [
       ...receivingLamps([{ ...webhook, counted: counted[id] }], issues ?? [], now),
@@ -120,7 +120,11 @@ const tabs = {
       meter:
         old === undefined || counted === null
           ? null
-          : meterOf(sumOf(counted.points), now - fromMs, secrets.find(({ slot }) => slot === 'current')?.uses ?? 0),
+          : meterOf(
+              totalCounts(counted.points),
+              now - fromMs,
+              secrets.find(({ slot }) => slot === 'current')?.uses ?? 0,
+            ),
     };
   },
 };
@@ -148,7 +152,7 @@ function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reaso
  * Requests of the last minutes by the secret that verified them.
  * @param uses requests that the current secret has verified: an upper bound, since accepted requests of before the rotation are counted too
  */
-function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number, uses: number) {
+function meterOf({ accepted, duplicates, by_previous: old }: HistoryCounts, spanMs: number, uses: number) {
   return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, Math.min(uses, accepted + duplicates - old)) };
 }
 

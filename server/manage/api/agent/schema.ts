@@ -36,7 +36,7 @@ function storable(reason: string): string {
 const receipt = z.string().max(100).describe('receipt of a claimed delivery');
 const receipts = z.array(receipt).min(1).max(1000).describe('receipts of claimed deliveries, 1 to 1000');
 
-const refusal = {
+const refusalFields = {
   delay_seconds: z
     .number()
     .min(0)
@@ -64,7 +64,7 @@ function refine<Schema extends z.ZodType<Refusal>>(schema: Schema): Schema {
 }
 
 export const ackInput = z.strictObject({ receipts }).meta({ examples: [{ receipts: [exampleReceipt] }] });
-export const nackInput = refine(z.strictObject({ receipts, ...refusal })).meta({
+export const nackInput = refine(z.strictObject({ receipts, ...refusalFields })).meta({
   examples: [{ receipts: [exampleReceipt], delay_seconds: 60, reason: 'the invoice service answers 503' }],
 });
 export const claimInput = z
@@ -94,7 +94,7 @@ export const claimInput = z
       .optional()
       .describe('receipts to acknowledge before the claim looks or waits, 1 to 1000; repeating the request is safe'),
     nack: z
-      .array(refine(z.strictObject({ receipt, ...refusal })))
+      .array(refine(z.strictObject({ receipt, ...refusalFields })))
       .min(1)
       .max(1000)
       .optional()

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { problem, type Result } from '../../../base/http/problem.ts';
 import { needsOneAgent, reasonText, type replayedSchema } from '../../../model/events.ts';
 import { instant, recordId } from '../../../model/fields.ts';
+import { counted } from '../../../model/words.ts';
 import { type Actor, record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { findAgent } from '../../../store/queries/agents/agents.ts';
@@ -81,7 +82,7 @@ export function undoMany(database: Database, actor: Actor, actionId: string): Pr
 }
 
 function manyOf(id: string, count: number) {
-  return { kind: 'deliveries', id, name: `${count} ${count === 1 ? 'delivery' : 'deliveries'}` };
+  return { kind: 'deliveries', id, name: counted(count, 'delivery', 'deliveries') };
 }
 
 /** Deliveries that one request may name. */

@@ -31,7 +31,7 @@ import { EventSearch } from './search.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
-const replayInput = z.strictObject({ agent_ids: replayAgents, beyond_subscriptions: beyondSubscriptions });
+const eventReplayInput = z.strictObject({ agent_ids: replayAgents, beyond_subscriptions: beyondSubscriptions });
 
 /** Events whose deliveries one request counts. */
 const EVENTS_COUNTED_MAX = 200;
@@ -153,7 +153,7 @@ export function eventOperations(
     replayEvent: operation({
       idempotent: true,
       id,
-      input: replayInput,
+      input: eventReplayInput,
       answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
       problems: ['no_recipients'],
       handle: async ({ id, input, actor }) => {
@@ -183,6 +183,6 @@ export function eventOperations(
   };
 }
 
-function scopeOf({ agent_ids, beyond_subscriptions }: z.output<typeof replayInput>): ReplayScope {
+function scopeOf({ agent_ids, beyond_subscriptions }: z.output<typeof eventReplayInput>): ReplayScope {
   return { agentIds: agent_ids ?? null, beyondSubscriptions: beyond_subscriptions ?? false };
 }

@@ -111,7 +111,7 @@ export class HostedSignIn {
     try {
       const callback = new URL(`${redirectUri(publicUrl)}?${exchange.query}`);
       const { identity, authTime } = await identify(await provider.find(), callback, begun, roleClaim);
-      const outcome = await this.#admit(exchange, identity, begun.returnTo, secondsSince(authTime, begun.fresh));
+      const outcome = await this.#admit(exchange, identity, begun.returnTo, secondsSinceSignIn(authTime, begun.fresh));
       pending.forget(exchange, begun);
       return outcome;
     } catch (error) {
@@ -170,7 +170,7 @@ export class HostedSignIn {
  * session then keeps its value, and a new session counts as signed in now. A provider that was asked for a fresh sign-in and does
  * not report the time counts as signed in now.
  */
-function secondsSince(authTime: number | null, fresh: boolean): number | null {
+function secondsSinceSignIn(authTime: number | null, fresh: boolean): number | null {
   if (authTime === null) return fresh ? 0 : null;
   return Math.max(0, Math.round(Date.now() / 1000 - authTime));
 }
