@@ -82,7 +82,7 @@ export function searchGuides(guides: readonly Guide[], sought: string) {
 /** Text around the first word, as alternating unmarked and marked parts. */
 function excerptOf(text: string, words: readonly string[]): string[] {
   const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})`, 'gi');
-  // A word may stand in the heading only.
+  // A word may be in the heading only.
   const at = Math.max(0, text.search(pattern));
   const start = Math.max(0, at - EXCERPT_BEFORE);
   const end = at + EXCERPT_AFTER;

@@ -49,8 +49,8 @@ export class Streams {
   #closed = false;
   #recheckDueMs = Number.POSITIVE_INFINITY;
   /**
-   * Ends the streams whose session, token or user is no longer valid or has another role, with one query for all of them. While
-   * the database is unavailable the streams continue, and are checked as soon as it is back.
+   * Ends the streams whose session, token or user has ended or has another role, with one query for all of them. While the database is
+   * unavailable the streams continue, and are checked as soon as it is back.
    */
   readonly recheck = coalesced(() => this.#recheck());
 
@@ -112,7 +112,7 @@ export class Streams {
     for (const client of this.#clients) client.send(text, performance.now());
   }
 
-  /** Called when a user changed. Resolves once every stream that this user may no longer read has ended. */
+  /** Called when a user changed. Resolves once every stream that this user may not read any more has ended. */
   async personChanged(userId: string): Promise<void> {
     if ([...this.#clients].some(({ person }) => person.id === userId)) await this.recheck();
   }
@@ -199,7 +199,7 @@ export class Streams {
 
 /**
  * The role of a JWT applies to its request and is not stored. A command on this machine has no user.
- * @param role current role; undefined: no longer active
+ * @param role current role; undefined: not active any more
  */
 function isEnded({ via, role: admitted }: Person, role: Role | undefined): boolean {
   return via.kind !== 'local' && (role === undefined || (via.kind !== 'jwt' && role !== admitted));
