@@ -219,7 +219,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   '20 reported errors of a document;': [['base/http/parsed-body.test.ts', 'the first 20 of many invalid members']],
   '20 live streams and two exports of a user.': [
     ['manage/api/live/stream.test.ts', 'a user has at most USER_STREAMS_MAX streams'],
-    ['manage/api/events/export-slots.test.ts', 'a user has two slots'],
+    ['manage/api/events/export.test.ts', 'a user has two slots'],
     ['manage/api/events/export.test.ts', 'holds its own places, and none of other users'],
     defaults,
   ],

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { exportText, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export.ts';
+import { EXPORTS_MAX, ExportSlots, exportText, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp } from '../../../helpers/app.ts';
@@ -25,6 +25,22 @@ beforeAll(async () => {
     const response = await fetch(webhook.url, { method: 'POST', body, headers: { 'content-type': type } });
     ids.unshift(((await response.json()) as { id: string }).id);
   }
+});
+
+test('a user has two slots, and a process EXPORTS_MAX', () => {
+  expect(USER_EXPORTS_MAX).toBe(2);
+  const slots = new ExportSlots();
+  const enter = (user: string) => {
+    const slot = slots.enter(user);
+    return slot.kind === 'problem' ? slot.code : slot.leave;
+  };
+  const held = Array.from({ length: EXPORTS_MAX }, (_, i) => enter(`user ${Math.floor(i / USER_EXPORTS_MAX)}`));
+  expect(held.every((slot) => typeof slot === 'function')).toBe(true);
+  expect(enter('user 0')).toBe('user_exports_full');
+  expect(enter('another')).toBe('exports_full');
+  (held[0] as () => void)();
+  expect(enter('another')).toBeTypeOf('function');
+  expect(enter('user 0')).toBe('exports_full');
 });
 
 const get = (query: string) => exportOf(viewer, query);
