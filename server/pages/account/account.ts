@@ -124,4 +124,6 @@ const showToken = action('showToken', ({ body: token }) => view('tokens/show', t
 
 const revokeToken = action('revokeToken', (_, { id }) => redirect(`/account/tokens/${id}`, 'token-revoked'));
 
-export const tokenPages = { tokenList, newToken, createToken, showToken, revokeToken };
+const tokens: Page = async () => redirect('/account/tokens');
+
+export const tokenPages = { tokens, tokenList, newToken, createToken, showToken, revokeToken };

@@ -1,6 +1,5 @@
-/** Where a request comes from and where its response leads: browsers, htmx fragments, redirects, and pages that have moved. */
+/** Where a request comes from and where its response leads: browsers, htmx fragments and redirects. */
 import type { Exchange } from '../../base/http/exchange.ts';
-import { type Page, redirect } from '../page.ts';
 
 /** The path of a request with its query. */
 export function addressOf({ path, query }: Exchange): string {
@@ -53,19 +52,3 @@ export function redirectTo(exchange: Exchange, path: string): void {
   exchange.setHeader('location', path);
   exchange.answer(303, 'text/plain', '');
 }
-
-const moved =
-  (to: string): Page =>
-  async ({ id, query }) => {
-    const parameters = query.toString();
-    return redirect(`${to}${id === '' ? '' : `/${id}`}${parameters === '' ? '' : `?${parameters}`}`);
-  };
-
-/** Former addresses, which bookmarks and messages still have. */
-export const movedPages = {
-  oldTokens: moved('/account/tokens'),
-  oldToken: moved('/account/tokens'),
-  oldJobs: moved('/events/replays'),
-  oldJob: moved('/events/replays'),
-  oldLatency: moved('/webhooks/latency'),
-};

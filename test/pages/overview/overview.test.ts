@@ -58,10 +58,11 @@ test('the parts that do not need what cannot be read are shown', async () => {
 
 test('the overview is good without an issue, and not while many requests are not accepted', async () => {
   const installation = await ofTest(startAgentApp());
-  const viewer = await addPerson(installation, 'viewer');
-  const verdict = async () =>
-    /<p class="verdict[^>]*>(.*?)<\/p>/s.exec(await viewer.page('/'))?.[1]?.replace(/<[^>]*>/g, '');
-  expect(await verdict()).toBe('No webhook yet: create one to receive events');
+  const [viewer, operator] = await Promise.all([addPerson(installation, 'viewer'), addPerson(installation, 'operator')]);
+  const verdict = async (person = viewer) =>
+    /<p class="verdict[^>]*>(.*?)<\/p>/s.exec(await person.page('/'))?.[1]?.replace(/<[^>]*>/g, '');
+  expect(await verdict()).toBe('No webhook yet: an operator can create one');
+  expect(await verdict(operator)).toBe('No webhook yet: create one to receive events');
   const { id: webhookId } = await installation.addWebhook();
   const count = (counts: object) => addHistory(installation.database, [{ webhookId, minuteMs: Date.now(), ...counts }]);
   await count({ accepted: 95, limited: 5 });

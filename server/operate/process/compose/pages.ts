@@ -21,7 +21,6 @@ import { rejectionPages } from '../../../pages/rejections/rejections.ts';
 import { searchPages } from '../../../pages/search.ts';
 import { Assets } from '../../../pages/serve/assets.ts';
 import { framePages } from '../../../pages/serve/frame.ts';
-import { movedPages } from '../../../pages/serve/navigation.ts';
 import { Notices } from '../../../pages/serve/notices.ts';
 import { Pages } from '../../../pages/serve/serve.ts';
 import { webhookTestPages } from '../../../pages/webhooks/send-test.ts';
@@ -96,7 +95,6 @@ export function composePages(
     ...subscriptionPages,
     ...jobPages,
     ...latencyPages,
-    ...movedPages,
     ...issuePages,
     ...deliveryPages(database),
     ...statusPages(history),
