@@ -58,7 +58,10 @@ test('the parts that do not need what cannot be read are shown', async () => {
 
 test('the overview is good without an issue, and not while many requests are not accepted', async () => {
   const installation = await ofTest(startAgentApp());
-  const [viewer, operator] = await Promise.all([addPerson(installation, 'viewer'), addPerson(installation, 'operator')]);
+  const [viewer, operator] = await Promise.all([
+    addPerson(installation, 'viewer'),
+    addPerson(installation, 'operator'),
+  ]);
   const verdict = async (person = viewer) =>
     /<p class="verdict[^>]*>(.*?)<\/p>/s.exec(await person.page('/'))?.[1]?.replace(/<[^>]*>/g, '');
   expect(await verdict()).toBe('No webhook yet: an operator can create one');
