@@ -15,7 +15,7 @@ const SHOWN_MAX = 5;
 interface Choices {
   /** Names by id, sorted by name; also used to look up typed names. */
   names: Record<string, string>;
-  /** False when there are more; those are chosen by typing a name or an id. */
+  /** False when there are more: they are chosen by typing a name or an id. */
   complete: boolean;
 }
 

@@ -85,7 +85,7 @@ export type Who = Person | Reader | ActiveAgent | null;
 interface OperationFacts {
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
-  /** Schema of the second id in the path, that of a resource below the first. */
+  /** Schema of the second id in the path: a resource below the first. */
   innerId?: { schema: z.ZodType<string>; problem: ProblemCode };
   /** For a 200 without a schema. */
   bytes?: AnswerBytes;
@@ -110,7 +110,7 @@ interface OperationFacts {
   stepUp?: true;
   /** Creates something at each call. With an Idempotency-Key it runs once. */
   idempotent?: true;
-  /** Problems in addition to those of its access and inputs. */
+  /** Problems besides those that follow from its access and inputs. */
   problems?: readonly ProblemCode[];
 }
 
@@ -122,7 +122,7 @@ interface TypedOperation<W, Query, Input, A extends Answers> extends OperationFa
   handle(request: ApiRequest<W, Query, Input>): Promise<Reply<NoInfer<A>>>;
 }
 
-/** Any operation. Its own types of query, input and answers are those of its schemas, which the runner applies. */
+/** Any operation. The runner parses query, input and answers by the schemas, so their types are not known here. */
 export interface Operation<W = Who> extends OperationFacts {
   query?: z.ZodType;
   input?: z.ZodType;

@@ -1,4 +1,4 @@
-/** A condition as issues, `weir doctor` and alerts say it: its subject, sentences, and the page where to act. */
+/** A condition as issues, `weir doctor` and alerts describe it: its subject, sentences, and the page where to act. */
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { z } from 'zod';

@@ -24,7 +24,7 @@ import { type AlertSettings, type Machine, type MachineSpool, type Reported, rea
 
 /** A machine that has not reported for this long is gone. */
 const MACHINE_GONE_MS = 86_400_000;
-/** Alerts that begin in one evaluation; the next one continues. */
+/** Limit on the alerts that begin in one evaluation. The next evaluation begins further ones. */
 const BEGUN_MAX = 200;
 /** Conditions that are read from every cell. While a cell is away its rows are missing, so alerts about these conditions do not end. */
 const OVER_CELLS = ['pending', 'dead_letters'] as const;

@@ -36,9 +36,9 @@ export const GROUPS_MAX = 10;
 const CHANGE_MS = HOUR_MS;
 
 /**
- * Brings the issues up to date with what holds. Does nothing while another process does.
+ * Brings the issues up to date with the conditions that hold. Does nothing while another process does so.
  * @param nowMs Unix milliseconds
- * @param cut kinds of which more may hold: their issues are not resolved
+ * @param cut kinds of which more conditions may hold: their issues are not resolved
  */
 export async function recordHeld(
   database: Database,
@@ -145,7 +145,7 @@ function grouped(held: readonly Held[], rows: readonly IssueRow[]): Held[] {
   const further = new Map<string, Held>();
   const listed: Held[] = [];
   for (const one of held) {
-    // The primary stores an outage when it has ended.
+    // The primary stores an outage of the database at its end.
     if (one.kind === 'database') continue;
     const subject = subjectOf({ kind: one.kind, subject_id: one.subject?.id ?? '' });
     const { part, query: _, ...rest } = one;

@@ -23,8 +23,8 @@ const ANSWER_BYTES_MAX = 16_384;
 export type PostSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
 
 /**
- * `error` and `fix`: for people; they name the host of ALERT_URL, never its path, which may be a secret. `retryAfterMs`: what the
- * Retry-After of a 429 or 503 asks for; null: nothing.
+ * `error` and `fix` are texts for people: they name the host of ALERT_URL, never its path, which may be a secret. `retryAfterMs`: the
+ * Retry-After of a 429 or 503; null: none.
  */
 export type Posted = { durationMs: number } & (
   | { kind: 'sent'; status: number }
@@ -165,7 +165,7 @@ const RETRY = { firstMs: 5_000, maxMs: 3_600_000 };
 export const ATTEMPTS_MAX = 20;
 /** Lease of a claimed request: longer than an attempt with its queries, so that no other machine begins one during it. */
 const LEASE_SECONDS = 60;
-/** Requests of one run. */
+/** Limit on the requests of one run. */
 const RUN_MAX = 100;
 
 interface DeliverParts {

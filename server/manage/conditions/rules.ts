@@ -1,7 +1,7 @@
 /**
- * The Prometheus rules: when each one fires, what it means and what to do. A rule about a condition of model/conditions.ts takes
- * threshold, severity and texts from there; the others are about what only metrics show. `weir metrics alerts`, `weir doctor --alert` and
- * the guide's table come from it.
+ * The Prometheus rules: when each rule fires, what it means and what to do. A rule about a condition of model/conditions.ts takes
+ * threshold, severity and texts from there; the other rules are about faults that only metrics show. `weir metrics alerts`,
+ * `weir doctor --alert` and the guide's table come from this table.
  */
 import type { MetricName, metricTable } from '../../base/telemetry/metric-table.ts';
 import {

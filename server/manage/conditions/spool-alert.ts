@@ -1,6 +1,6 @@
 /**
  * The alert about the spool of this machine. It begins while the database is away, so it is kept in a file in DATA_DIR, sent from there,
- * and stored when the database is back. The file stays as long as the alert is active: a later outage is part of it.
+ * and stored when the database is back. The file stays as long as the alert is active: a later outage then begins no other alert.
  */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';

@@ -12,7 +12,7 @@ import type { Live } from './counters.ts';
 
 /** An outage that refused and spooled nothing counts from this duration on: a start may wait this long for its connections. */
 const SHORT_MS = 5_000;
-/** The outage has ended when the database has answered for this long; a shorter answer is part of it. */
+/** An outage has ended once the database has answered for this long. Shorter recoveries are part of the outage. */
 const CALM_MS = 5_000;
 const SAVE_EVERY_MS = 5_000;
 const STORE_AGAIN_MS = 10_000;

@@ -194,7 +194,7 @@ export class OpenCalls {
     this.#database = database;
   }
 
-  /** Serves a message. A call is open for cancellations until `work` ends; a cancellation is carried out and passed on first. */
+  /** Serves a message. A tool call can be cancelled until `work` ends. A cancellation is carried out here and sent to the other processes. */
   async during(requester: Reader, message: unknown, exchange: Exchange, work: () => Promise<void>): Promise<void> {
     const { method, id, params }: Message = Object(message);
     if (method === 'notifications/cancelled') this.#cancelEverywhere(keyOf(requester, params?.requestId));

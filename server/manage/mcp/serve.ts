@@ -33,7 +33,7 @@ const noValidator = {
   },
 };
 
-/** How long a client may keep the list of tools and what the server says of itself. They change with the role of a user, and with releases. */
+/** How long a client may keep the list of tools and the description of the server. They change with the role of a user, and with releases. */
 const KEPT = { ttlMs: 300_000, cacheScope: 'private' } as const;
 
 /** How often a call that waits is reported to a client that gave a progress token. */

@@ -108,8 +108,8 @@ export function listing({ name, title, description, input, output, hints }: Tool
 }
 
 /**
- * Returns the JSON Schema without what a client does not need, because the list takes context of its model: patterns of known formats, bounds
- * of every integer, and within an answer the required members and all descriptions other than UNTRUSTED.
+ * Returns the JSON Schema without parts that a client does not need, because the list takes context of its model: patterns of known formats,
+ * bounds of every integer, and within an answer the required members and all descriptions other than UNTRUSTED.
  */
 function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {
@@ -128,7 +128,7 @@ function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
   return rest as { type: 'object'; [member: string]: unknown };
 }
 
-/** Parameters of a tool that lists in pages. @param of what is listed, in the plural */
+/** Parameters of a tool that lists in pages. @param of the listed things, in the plural */
 export function pageInput(of: string) {
   return {
     limit: z.int().min(1).max(LISTED_MAX).default(20).describe(`most ${of} to return, 1 to ${LISTED_MAX}`),

@@ -115,7 +115,7 @@ export class Markers {
 const NOT_HERE = 'in structuredContent only; if you cannot see that, call with as_text: true';
 
 /**
- * The result of a tool. What senders wrote is in it once: in the structured content, or as text. Facts of Weir are in both.
+ * The result of a tool. Content of senders is in it once: in the structured content, or as text. Facts of Weir are in both.
  * @param given `text` says what to do next
  */
 export function toolResult({ structured, text }: { structured: object; text: string }, isAsText: boolean) {

@@ -118,7 +118,7 @@ export async function grant(
     if (!(await lockTokensOf(query, person.id))) return problem('unauthenticated');
     if ((await countTokens(query, person.id)) >= TOKENS_MAX) return problem('tokens_too_many');
     const agent = agentId === null ? null : await findAgent(query, agentId);
-    // A temporary agent is deleted, and with it what would say that the token is of an OAuth client.
+    // A temporary agent is refused: its deletion would also delete the row that marks the token as one of an OAuth client.
     if (agent !== null && (agent === undefined || agent.revoked || agent.temporary)) return problem('agent_unknown');
     const { id: clientId, name } = client;
     const made = { tokenId, userId: person.id, name, role, agentId, clientId, lookupId, codeHash };

@@ -6,7 +6,7 @@ import { verbOf } from '../charts/traffic.ts';
 import { differences, filtersOf } from '../forms/form.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from '../page.ts';
 
-/** Actions by prefix, as tabs of the list. Sign-ins are as many as all changes, so they are apart. */
+/** Actions by prefix, as tabs of the list. Sign-ins are as many as all changes, so they have a tab of their own. */
 const presets = {
   '!session.': 'Changes',
   'session.': 'Sign-ins',

@@ -1,6 +1,6 @@
 /**
- * Requests to all webhooks or to one over time: the chart, its totals, the share that was not accepted, and what happened beside them:
- * outages of the database, and changes by users for those who may read the audit log.
+ * Requests to all webhooks or to one over time: the chart, its totals, and the share that was not accepted. The chart also marks outages of
+ * the database and, for users who may read the audit log, changes.
  */
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { Outage } from '../../model/issues.ts';

@@ -23,7 +23,7 @@ interface Life<Delivery> {
   attempts: ReadonlyMap<string, readonly Attempt[]>;
 }
 
-/** The steps before the agents, and those of each agent. `leftOut`: number of first steps of the agent that are not shown. */
+/** The steps before the agents, and the steps of each agent. `leftOut`: number of first steps of the agent that are not shown. */
 export function lifeOf<Delivery extends { id: string; state: string }>(life: Life<Delivery>) {
   const { event, verified, deliveries, attempts } = life;
   const receivedMs = Date.parse(event.received_at);

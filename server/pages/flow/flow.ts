@@ -1,6 +1,6 @@
 /**
- * Is it flowing? One lamp for each step from the sender to the agents: what happens now, against the same hour of last week, and for a step
- * that does not work the cause, since when, and what fixes it.
+ * Is it flowing? One lamp for each step from the sender to the agents. A lamp shows what happens now, compared with the same hour of last
+ * week. For a step that does not work it shows the cause, since when, and the fix.
  */
 import { actionOf, type ConditionKind } from '../../model/conditions.ts';
 import { QUARTER_SECONDS, quarterOf } from '../../model/history.ts';

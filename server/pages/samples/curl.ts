@@ -27,7 +27,7 @@ interface SignedCurl {
   definition: SchemeDefinition | 'none' | null;
   /** More headers, names in lower case. Those of the signature replace them. */
   headers?: Readonly<Record<string, string>>;
-  /** Header that gets a new id, so that the request is not a duplicate. Null: only that of the scheme. */
+  /** Header that gets a new id, so that the request is not a duplicate. Null: only the header of the scheme gets one. */
   idHeader?: string | null;
 }
 

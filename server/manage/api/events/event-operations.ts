@@ -162,7 +162,7 @@ export function eventOperations(
       },
     }),
 
-    /** Creates a job for all events by filter that were received until now. */
+    /** Creates a job for all events that match the filter and were received until now. */
     replayEvents: operation({
       idempotent: true,
       input: replayManyInput,

@@ -63,7 +63,7 @@ export class EventSearch {
     this.#msMax = msMax;
   }
 
-  /** Finds matches, newest first. Null: SEARCHES_MAX other searches are running. @param database read instead of the one of the search */
+  /** Finds matches, newest first. Null: SEARCHES_MAX other searches are running. @param database read instead of the usual one */
   async find({ filter, span, limit, isGone }: Search, database = this.#database): Promise<SearchResult | null> {
     const rows: EventRecord[] = [];
     const read = async (slice: EventSpan, plan: Plan) => {

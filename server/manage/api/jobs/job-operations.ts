@@ -56,7 +56,7 @@ interface ReplayOrder extends ReplayScope {
   filter: { webhook_id?: string | undefined; to?: string | undefined };
 }
 
-/** Creates a job that replays all events by filter that were received until now. Resolves with its id. */
+/** Creates a job that replays all events that match the filter and were received until now. Resolves with its id. */
 export function createReplayJob(database: Database, actor: Actor, order: ReplayOrder): Promise<Result<string>> {
   const { filter, agentIds, beyondSubscriptions } = order;
   const isForNamed = agentIds !== null && beyondSubscriptions;

@@ -40,7 +40,7 @@ const id = { schema: eventId, problem: 'rejection_unknown' } as const;
 /** Rejections that one request accepts. */
 const ACCEPTED_MAX = 100;
 
-/** Fixes and accepts change webhooks and create events, with audit entries. */
+/** A fix changes the webhook; accepting a rejection creates an event. Both write audit entries. */
 export function rejectionOperations(parts: RejectionParts & WebhookParts) {
   const { database } = parts;
   const rejections = new Rejections(parts);

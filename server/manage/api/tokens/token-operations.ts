@@ -53,7 +53,7 @@ const tokenInput = z
     error: 'Give expires_at or expires_in_days, not both.',
   });
 
-/** A bearer may create and revoke only what NOT_BY_TOKEN and mayRevokeOwn allow. */
+/** For API tokens and JWTs some calls are refused, see `isPowerful` and `mayRevokeOwn`. */
 export function tokenOperations(database: Database) {
   return {
     listTokens: operation({

@@ -8,7 +8,7 @@ const INDENT = '  ';
 const jsonToken = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
 
 /**
- * Characters without a shape and those that change the direction of the text around them, by which a value can look like another one.
+ * Characters without a shape, and characters that change the direction of the text around them: with them a value can look like another one.
  * Not U+200C and U+200D, which some scripts and emoji need.
  */
 const hidden = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g;
@@ -70,7 +70,7 @@ export function formatted(json: string, charactersMax: number): Pretty {
 export const TREE_VALUES_MAX = 1_000;
 /** Values in a tree after the user has asked for more: 10,000 take 20 to 40 ms. */
 export const WHOLE_TREE_VALUES_MAX = 10_000;
-/** Nesting in one tree; what is deeper is in the other views. */
+/** Limit on the nesting of a tree. The other views show deeper values. */
 export const TREE_DEPTH_MAX = 40;
 const VALUE_CHARACTERS_MAX = 2_000;
 /** Up to this length all levels are open at first; of a longer text, two. */
