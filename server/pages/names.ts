@@ -62,7 +62,7 @@ function byId(named: readonly Named[]): Record<string, string> {
   );
 }
 
-/** A name as byId() writes it for one of several. */
+/** A name that several share, as byId() writes it. */
 const SHARED_NAME = /^(.+) …([0-9a-f]{8})$/;
 
 /**
