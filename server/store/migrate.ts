@@ -183,8 +183,8 @@ export function versionProblem(
     return new OperatorError(
       `${finding}, of a commit that this release does not upgrade`,
       subject === 'backup'
-        ? `restore it with ${weirCommand()} restore of commit 5b26549c, which upgrades it`
-        : `first run ${weirCommand()} migrate of commit 5b26549c`,
+        ? `restore it with ${weirCommand()} restore of commit bf65f112, which upgrades it`
+        : `first run ${weirCommand()} migrate of commit bf65f112`,
     );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));

@@ -208,8 +208,8 @@ test.each([
   ],
   [
     'too old',
-    `with later as (delete from schema_migrations where version > 13) update schema_migrations set version = 12 where version = 13`,
-    '12, of a commit that this release does not upgrade; restore it with npx --no weir restore of commit 5b26549c, which upgrades it',
+    'update schema_migrations set version = 13 where version = 14',
+    '13, of a commit that this release does not upgrade; restore it with npx --no weir restore of commit bf65f112, which upgrades it',
   ],
 ])('a backup that is %s is refused', async (name, text, reason) => {
   const path = join(directory, `${name}.dump`);

@@ -455,8 +455,10 @@ comment on table deliveries_finished is 'Deliveries that are done, dead, dismiss
 create index deliveries_of_agent on deliveries_finished (agent_id, received_at, id);
 comment on index deliveries_of_agent is 'For the list of deliveries of one agent.';
 
-create index deliveries_dead on deliveries_finished (received_at, id) where state = 'dead';
-comment on index deliveries_dead is 'Dead letters are few among millions: counting or listing them must not scan all deliveries.';
+create index deliveries_dead on deliveries_finished (received_at, id) include (agent_id, webhook_id, reason, finished_at)
+  where state = 'dead';
+comment on index deliveries_dead is
+  'Dead letters are few among millions: counting, grouping or listing them must not scan all deliveries. What groups and counts read is in it: each dead letter is in a block of its own.';
 create index deliveries_dead_of_agent on deliveries_finished (agent_id, webhook_id, received_at, id) where state = 'dead';
 comment on index deliveries_dead_of_agent is 'For counting and replaying the dead letters of one agent. Written only when a delivery dies or is replayed.';
 create index deliveries_dead_since on deliveries_finished (finished_at) where state = 'dead';
