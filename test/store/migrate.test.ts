@@ -4,7 +4,6 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { appliedVersions, compatibleFrom, migrate, migrationFiles } from '../../server/store/migrate.ts';
-import { createPartitions } from '../../server/store/retention/partitions.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { nextMigration, nextMigrations, recordEarlierVersions } from '../helpers/next-release.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -158,39 +157,4 @@ test('a migration that waits for a backup lets others pass, names the backup, an
   });
   expect(await outcome).toEqual([nextMigration]);
   expect((await appliedVersions(database)).has(own + 1)).toBe(true);
-});
-
-test('the index of dead letters is built for each day once, and not before a backup has ended', async () => {
-  const fresh = await ofTest(emptyDatabase());
-  const database = await ofTest(openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' }));
-  const [first, ...later] = migrationFiles();
-  await migrate(database, { files: [first!] });
-  await createPartitions(database, Date.now());
-  const blocked: string[] = [];
-  let outcome: Promise<string[]> | undefined;
-  await fresh.database.transaction(async (query) => {
-    await query({ text: 'lock table deliveries_finished in access share mode' });
-    outcome = migrate(database, {
-      lockTries: { waitMs: 1_000, pauseMs: 100 },
-      onBlocked: (waitsFor) => blocked.push(waitsFor),
-    });
-    const locks = `
-      select mode, granted from pg_locks
-      where relation is not null and database = (select oid from pg_database where datname = current_database())`;
-    await until(async () => (await database.query({ text: `${locks} and not granted` })).length > 0);
-    expect(await database.query({ text: `${locks} and mode = 'ShareLock'` })).toEqual([]);
-    await until(() => blocked.length > 0);
-  });
-  expect(await outcome).toEqual(later.map(({ name }) => name));
-  const days = await database.query<{ own: number; all: boolean }>({
-    text: `
-      select (
-          select count(*)::int from pg_index i join pg_inherits h on h.inhrelid = i.indexrelid
-          where i.indrelid = day.inhrelid and i.indisvalid and h.inhparent = 'deliveries_dead'::regclass
-        ) as own,
-        (select count(*) from pg_index where indrelid = day.inhrelid) = (select count(*) from pg_index where indrelid = day.inhparent) as all
-      from pg_inherits day where inhparent = 'deliveries_finished'::regclass`,
-  });
-  expect(days.length).toBeGreaterThan(1);
-  for (const day of days) expect(day).toEqual({ own: 1, all: true });
 });
