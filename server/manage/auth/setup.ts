@@ -9,6 +9,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { type Actor, record, systemActor } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
+import { readFirstMigration } from '../../store/queries/server-state.ts';
 import {
   type ActiveUser,
   countAdministrators,
@@ -32,10 +33,9 @@ export async function setupAddress(database: Database, key: Buffer, publicUrl: s
  * different on any other. Nothing is stored.
  */
 async function setupToken(database: Database, key: Buffer): Promise<string> {
-  const [row] = await database.query<{ madeAt: string }>({
-    text: `select extract(epoch from min(applied_at))::text as "madeAt" from schema_migrations`,
-  });
-  return createHmac('sha256', key).update(row!.madeAt).digest('base64url');
+  return createHmac('sha256', key)
+    .update(await readFirstMigration(database))
+    .digest('base64url');
 }
 
 interface FirstAdministrator {

@@ -11,7 +11,7 @@ import { isLoopback } from '../../base/net/loopback.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { record } from '../../store/audit/record.ts';
-import { CHANGES_CHANNEL } from '../../store/connect/listen.ts';
+import { notifyEveryProcess } from '../../store/connect/listen.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { outageProblem } from '../api/operation.ts';
 import type { OperationName } from '../api/routes.ts';
@@ -217,9 +217,8 @@ export class OpenCalls {
 
   #cancelEverywhere(key: string): void {
     this.cancel(key);
-    // A lost NOTIFY lets the call wait until its own timeout, so its commit need not wait for the disk or a standby.
-    const text = `select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`;
-    this.#database.query({ text, values: [CHANGES_CHANNEL, `call:${key}`] }).catch(() => {});
+    // If it is lost, the call waits until its own timeout.
+    notifyEveryProcess(this.#database, `call:${key}`).catch(() => {});
   }
 }
 

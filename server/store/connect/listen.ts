@@ -6,14 +6,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../base/time/backoff.ts';
 import { LibpqClient } from './client.ts';
 import { weirConninfo } from './conninfo.ts';
-import type { DatabasePool } from './pool.ts';
+import type { DatabasePool, Queries } from './pool.ts';
 
 /** Commands count the listeners by this name to know how many primaries must confirm a change. */
 export const LISTENER_NAME = 'weir-listener';
-export const CHANGES_CHANNEL = 'weir_changes';
+const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
 /** Events were committed; the payload names the process and their webhooks, see CommitNotifier. */
 export const ARRIVALS_CHANNEL = 'weir_arrivals';
+
+/**
+ * Passes a payload to every process, which may be lost: the commit waits neither for the disk nor for a standby. Changes that must arrive go
+ * through `Changes`.
+ */
+export async function notifyEveryProcess({ query }: Queries, payload: string): Promise<void> {
+  const text = `select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`;
+  await query({ text, values: [CHANGES_CHANNEL, payload] });
+}
 
 const HEARTBEAT_MS = 300;
 const HEARTBEAT_TIMEOUT_MS = 900;

@@ -46,6 +46,14 @@ export async function readDatabaseClock({ query }: Queries): Promise<number> {
   return row!.ms;
 }
 
+/** When the first migration was applied, in seconds since 1970, as text: the same as long as the database exists. */
+export async function readFirstMigration({ query }: Queries): Promise<string> {
+  const [row] = await query<{ appliedAt: string }>({
+    text: `select extract(epoch from min(applied_at))::text as "appliedAt" from schema_migrations`,
+  });
+  return row!.appliedAt;
+}
+
 /** Bytes of a database on disk. Locks no table. */
 export async function readDatabaseBytes({ query }: Queries): Promise<number> {
   const [row] = await query<{ bytes: number }>({ text: `select ${databaseBytes} as bytes` });
