@@ -4,8 +4,8 @@
  *     settle what the agent has finished -> round -> deliveries, or wait for a commit -> round -> ...
  *
  * A round (round.ts) leases what can be claimed now, for a paused agent nothing. If an agent has neither `max_leased`, filters nor an
- * order, and there is one cell, its first round acknowledges in the statement that leases. (What an acknowledgement frees of a key, only
- * a later statement can lease.)
+ * order, and there is one cell, its first round acknowledges in the statement that leases. An ordered agent needs two statements: a delivery
+ * that an acknowledgement frees can be leased only by a later statement.
  */
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Spans } from '../../base/telemetry/spans.ts';
@@ -54,7 +54,10 @@ interface ClaimParts extends RoundParts {
   spans: Pick<Spans, 'delivered'> | null;
 }
 
-/** Creates the function that serves a claim. If its settlements fail it rejects; if the claim after them fails, it claims nothing. */
+/**
+ * Creates the function that serves a claim. That function rejects when the settlements fail. If the database becomes unavailable after them,
+ * it claims nothing, so that the agent gets their outcome.
+ */
 export function createClaim(parts: ClaimParts) {
   const { database, agents, cells, waiting, settlements, attemptsMax, spans } = parts;
   const oneAtATime = queues();
@@ -122,8 +125,8 @@ function isOneStatement({ maxLeased, filtered, paused }: ActiveAgent): boolean {
 }
 
 /**
- * What a round found. If `isLenient`, nothing during an outage: the agent must get the outcome of its settlements, and a claim that waits
- * continues to wait. If the outage lasts, the next claim reports it.
+ * Returns what a round found. If `isLenient`, a round that fails because the database is unavailable found nothing: the agent must get the
+ * outcome of its settlements, and a claim that waits continues to wait. If the outage lasts, the next claim reports it.
  */
 async function unlessAway(isLenient: boolean, round: Round | Promise<Round>): Promise<Round> {
   try {
@@ -135,8 +138,8 @@ async function unlessAway(isLenient: boolean, round: Round | Promise<Round>): Pr
 }
 
 /**
- * Runs the rounds of each agent one after another. Those of an agent with `max_leased` wait for its lock: at once they would take every
- * connection of the pool. Those of an agent with filters would all judge the same deliveries.
+ * Runs the rounds of each agent one after another. Concurrent rounds of an agent with `max_leased` would wait for its lock, each with a
+ * connection of the pool. Concurrent rounds of an agent with filters would judge the same deliveries.
  */
 function queues() {
   const last = new Map<string, Promise<unknown>>();

@@ -1,8 +1,8 @@
 /**
- * Claims of an agent whose subscriptions have filters: in slices, the next deliveries are read without locks, judged in a thread, and what the
- * filters exclude is ended. Then those that passed, or need no verdict, are leased.
+ * Claims of an agent whose subscriptions have filters, in slices. For each slice: read the next deliveries without locks, judge them in a
+ * thread, end those that the filters exclude, and lease those that passed or need no verdict.
  *
- * So no lock and no connection is held while a filter runs, and a process that dies in between loses nothing: what it judged is judged
+ * No lock and no connection is held while a filter runs, and a process that dies in between loses nothing: its deliveries are judged
  * again. Two claims that judge the same deliveries cannot lease one twice, since the lease locks them and checks their state.
  */
 import type { Metrics } from '../../base/telemetry/metrics.ts';
@@ -50,7 +50,11 @@ interface Filtered {
   lastWebhookId: string | null;
 }
 
-/** @param lease leases these deliveries */
+/**
+ * Claims deliveries slice by slice until there is enough, nothing is left to judge, or CLAIM_MS have passed. Rejects with the error of the
+ * database only if nothing was leased before it.
+ * @param lease leases the deliveries with these ids
+ */
 export async function claimFiltered(
   parts: FilterParts,
   order: ClaimOrder,
@@ -79,7 +83,7 @@ export async function claimFiltered(
       const isLast = isWhole && candidates.length < Math.min(size, EACH_MIN) && !mayHaveHeld;
       if (isStuck || isLast) return result;
       max -= claimed.length;
-      bytesMax -= bytesOf(claimed);
+      bytesMax -= bodyBytesOf(claimed);
       if (max <= 0 || bytesMax <= 0 || performance.now() >= endMs) return { ...result, complete: false };
       claimableFrom = new Date(Math.floor(result.oldestMs)).toISOString();
       afterWebhookId = lastWebhookId;
@@ -95,7 +99,8 @@ function clampSize(size: number): number {
   return Math.min(SLICE_MAX, Math.max(SLICE_MIN, size));
 }
 
-export function bytesOf(claimed: readonly Claimed[]): number {
+/** Total size of the bodies, in bytes. */
+export function bodyBytesOf(claimed: readonly Claimed[]): number {
   return claimed.reduce((bytes, { body }) => bytes + body.length, 0);
 }
 
@@ -108,7 +113,7 @@ interface JudgedSlice {
   isWhole: boolean;
 }
 
-/** A delivery without a verdict holds up the later ones of its webhook. */
+/** Judges a slice. A delivery without a verdict holds up the later ones of its webhook. */
 async function judgeSlice(
   { judge, onFilterFailed }: FilterParts,
   agentId: string,
@@ -154,7 +159,7 @@ async function judgeSlice(
   return slice;
 }
 
-/** Retention has removed the event, so the lease leaves the delivery out: it passes. */
+/** The verdict on a delivery that was not judged. Without an event (retention has removed it) it passes: the lease leaves it out. */
 function verdictUnasked({ isRead, filter, headers, suspended }: Candidate): FilterVerdict {
   if (!isRead) return verdicts.undecided;
   return filter === null || headers === null || !suspended ? verdicts.passed : verdicts.failed;

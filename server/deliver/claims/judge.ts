@@ -5,13 +5,13 @@ import { type CandidateEvent, type FilterVerdict, verdicts } from '../../model/f
 
 const IDLE_MS = 30_000;
 /**
- * Time limit of a task, to which THREAD_TIMEOUT_EVENTS time limits of an event are added. A task that no thread has begun by then is
- * undecided. A task that was begun gets the same time again; then the thread is replaced.
+ * Time limit of a task: THREAD_TIMEOUT_MS, plus THREAD_TIMEOUT_EVENTS times the limit of an event. A task that no thread has begun by then
+ * is undecided. A task that was begun gets the same time again; then the thread is replaced.
  */
 const THREAD_TIMEOUT_MS = 10_000;
 const THREAD_TIMEOUT_EVENTS = 4;
 const QUEUE_MAX = 256;
-/** The second thread starts when the first has work for it: an agent, which claims once at a time, holds only one. */
+/** The second thread starts when the first is busy. An agent claims once at a time, so it occupies one thread at most. */
 const THREADS_MAX = 2;
 /** Heap of a thread, for the compiled filters, one parsed body and what an expression makes of it. */
 const HEAP_MEGABYTES_MAX = 256;
@@ -22,6 +22,7 @@ export interface Judged {
   failures: FilterFailure[];
 }
 
+/** The threads of a process that evaluate filters. */
 export class FilterJudge {
   readonly #pool: Piscina<FilterTask, FilterFailure[]>;
   readonly #limits: Pick<FilterTask, 'eventTimeoutMs' | 'taskTimeoutMs'>;
@@ -63,8 +64,8 @@ export class FilterJudge {
   }
 
   /**
-   * Judges events. An event whose evaluation takes too long, or at which the thread died, failed: it is delivered. Events behind it can
-   * be undecided, and so can all events if the thread has too much to do. Never rejects.
+   * Judges events. Never rejects. The verdict `failed`, for an evaluation that took too long or at which the thread died, delivers the
+   * event. Events behind a failed one can be undecided, and so can all events if the threads have too much to do.
    */
   async judge(filters: readonly string[], events: readonly CandidateEvent[]): Promise<Judged> {
     const shared = new SharedArrayBuffer(events.length + 1);

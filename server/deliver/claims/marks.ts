@@ -1,12 +1,12 @@
 /**
- * What a process remembers of the last claim of each agent in each cell, so that the next one starts at the right place. Losing it costs time
- * only.
+ * What a process remembers of the last claim of each agent in each cell, so that the next claim starts at the right place. Losing a mark
+ * costs time only.
  *
  * A claim scans an index, oldest first, and finished deliveries stay in the index until vacuum removes them, which it cannot do while an older
  * snapshot is held: beside pg_dump, with 80,000 finished deliveries, a claim of 10 took 8 ms instead of 0.6, and 1.4 from a watermark on
- * (bench/NOTES.md). No setting of vacuum helps. The watermark is the time since which the oldest delivery could be claimed: older ones could
- * not. What can be claimed later has a later time, with three exceptions: slow commits, claims that were rolled back, and webhooks that are
- * subscribed again. A margin and a periodic full scan cover these.
+ * (bench/NOTES.md). No setting of vacuum helps. The watermark is the time since which the oldest claimable delivery could be claimed. A
+ * delivery that becomes claimable later has a later time, with three exceptions: slow commits, claims that were rolled back, and webhooks
+ * that are subscribed again. A margin and a periodic full scan cover these.
  */
 import { DAY_MS } from '../../base/time/durations.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
@@ -16,7 +16,7 @@ import type { Claimed, ClaimOrder, Days } from '../../store/queries/claims/order
 const MARGIN_MS = 10_000;
 const FULL_SCAN_EVERY_MS = 15_000;
 const ASIDE_EVERY_MS = 1_000;
-/** Agents in memory. At this number all are dropped, and one claim of each learns its marks again. */
+/** Maximum agents in memory. At this number all are dropped, and the next claim of each agent sets its marks again. */
 const AGENTS_MAX = 10_000;
 /** Timestamp for Postgres: start at the first delivery. */
 const FROM_FIRST = '-infinity';
@@ -26,14 +26,14 @@ interface Mark {
   claimableFrom: string;
   /** Time of the next full scan, by the monotonic clock of this process. */
   fullScanAtMs: number;
-  /** Time from which what is held by key is set aside again, see queries/claims/held.ts. */
+  /** When deliveries that are held by their key are next set aside, see queries/claims/held.ts; by the same clock. */
   asideAtMs: number;
   /**
    * The webhook at which the last claim ended: the next one continues round robin from there. Each process keeps its own turns; each webhook
    * still gets its share of the claims that a process serves.
    */
   afterWebhookId: string | null;
-  /** The days of the events. A claim reads the events of these days with its leases, and those of others with another statement. */
+  /** The days of the last claim's events. The next claim reads events of these days with its leases, and others by another statement. */
   days: Days;
 }
 
@@ -44,6 +44,7 @@ interface MarksOfAgent {
   lastCell: number | null;
 }
 
+/** The marks of all agents in a process. */
 export class ClaimMarks {
   readonly #agents = new Map<string, MarksOfAgent>();
 
@@ -58,7 +59,7 @@ export class ClaimMarks {
     return { ...mark, claimableFrom: FROM_FIRST };
   }
 
-  /** True at most once a second: an agent whose deliveries are ordered sets aside what is held before it claims. */
+  /** Whether a claim of an ordered agent sets aside the deliveries that are held by their key first: at most once a second. */
   setsAside(agentId: string, cell: number): boolean {
     const nowMs = performance.now();
     const mark = this.#of(agentId, cell);
@@ -68,9 +69,9 @@ export class ClaimMarks {
   }
 
   /**
-   * A claim has ended in a cell.
+   * Records the end of a claim in a cell.
    * @param oldestMs since when the oldest delivery of all webhooks could be claimed, Unix milliseconds; null: not known
-   * @param lastWebhookId webhook at which its round ended; null: none
+   * @param lastWebhookId webhook at which the round ended; null: none
    */
   end(
     agentId: string,
@@ -91,7 +92,7 @@ export class ClaimMarks {
     this.#agents.get(agentId)!.lastCell = cell;
   }
 
-  /** Timestamp at which the query for waiting claims starts its scan, in every cell. */
+  /** Timestamp for Postgres at which the query for waiting claims starts its scan: the earliest watermark of all cells. */
   oldestFrom(agentId: string): string {
     const all = [...(this.#agents.get(agentId)?.cells.values() ?? [])].map(({ claimableFrom }) => claimableFrom);
     return all.reduce((one, other) => (one === FROM_FIRST || one < other ? one : other), all[0] ?? FROM_FIRST);
@@ -129,7 +130,7 @@ export function lastInRound(claimed: readonly Claimed[]): string | null {
   return claimed.reduce<Claimed | null>((a, b) => (a !== null && a.place > b.place ? a : b), null)?.webhookId ?? null;
 }
 
-/** The days from that of one time to that of another, both in Unix milliseconds. */
+/** The range of whole days (UTC) that contains both times, which are Unix milliseconds. */
 function daysOf(fromMs: number, toMs: number): Days {
   return { from: startOfDay(fromMs), to: startOfDay(toMs + DAY_MS) };
 }

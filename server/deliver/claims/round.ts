@@ -14,7 +14,7 @@ import { setHeldAside } from '../../store/queries/claims/held.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claims/order.ts';
 import type { Receipt } from '../../store/queries/claims/receipts.ts';
 import { nothingSettled, type Settled } from '../../store/queries/claims/settle.ts';
-import { bytesOf, claimFiltered, type FilterParts } from './filtered.ts';
+import { bodyBytesOf, claimFiltered, type FilterParts } from './filtered.ts';
 import { type ClaimMarks, lastInRound } from './marks.ts';
 
 export interface RoundParts extends FilterParts {
@@ -40,8 +40,9 @@ export interface Round {
 export const nothingClaimed: Round = { claimed: [], settled: nothingSettled, complete: true };
 
 /**
- * Leases what can be claimed now. A cell that is away is left out unless all are.
- * @param acks receipts that it acknowledges; only with one cell, and see claimDeliveries
+ * Leases what can be claimed now. A cell that is away is left out. Rejects when all are away; also with any other error, if nothing was
+ * leased before it.
+ * @param acks receipts to acknowledge in the statement that leases, see claimDeliveries; only with one cell
  */
 export async function claimRound(
   parts: RoundParts,
@@ -60,7 +61,7 @@ export async function claimRound(
       round.claimed.push(...claimed);
       round.complete &&= complete;
       max -= claimed.length;
-      bytesMax -= bytesOf(claimed);
+      bytesMax -= bodyBytesOf(claimed);
     } catch (error) {
       const isLast = ++away === cells.length;
       if (isLast || (round.claimed.length === 0 && !(error instanceof DatabaseUnavailable))) throw error;

@@ -59,7 +59,7 @@ export function createSettle({ database, metrics, freed, onAcknowledged, attempt
     return settle(agent, receipts, release ? { kind: 'release' } : { kind: 'nack', delaySeconds, reason, attemptsMax });
   }
 
-  /** Equal refusals share a statement. Returns null when there is nothing to settle. */
+  /** Settles what a claim sends with it. Equal refusals share a statement. Returns null when there is nothing to settle. */
   async function settleAll(
     agent: ActiveAgent,
     { ack, nack }: { ack: readonly string[]; nack: readonly (Refusal & { receipt: string })[] },
@@ -79,7 +79,7 @@ export function createSettle({ database, metrics, freed, onAcknowledged, attempt
   return { settle, refuse, settleAll, answer };
 }
 
-/** Each receipt once. An invalid one is left out, and so answered as gone, like the receipt of a lost lease. */
+/** Parses receipts, each once. An invalid one is left out, so the answer lists it as gone, like the receipt of a lost lease. */
 export function knownReceipts(receipts: readonly string[]): Receipt[] {
   return [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
 }
@@ -87,7 +87,7 @@ export function knownReceipts(receipts: readonly string[]): Receipt[] {
 export interface ReceiptsAnswer {
   done: string[];
   gone: string[];
-  /** Absent: no cell of theirs is away. */
+  /** Receipts whose cell is away; absent: none. */
   away?: string[];
 }
 

@@ -11,10 +11,11 @@ import { agentsWithWork } from '../../store/queries/claims/room.ts';
 import type { ClaimMarks } from './marks.ts';
 
 const LOOK_EVERY_MS = 1_000;
-/** Minimum time between two wakings, so that a claim takes the events of several commits, and what each agent adds to it before a look at all. */
+/** Minimum time between two wakings, so that a claim takes the events of several commits. */
 const GAP_MS = 5;
+/** What each waiting agent adds to the gap before a look at all agents. */
 const GAP_MS_PER_AGENT = 0.03;
-/** Ids that are concerned between two wakings; for more, a look at all agents. */
+/** Maximum ids between two wakings. With more of them, a query looks for all agents that wait. */
 const CONCERNED_MAX = 1_000;
 
 /** A claim among those that may wait. */
@@ -34,6 +35,7 @@ interface ClaimsOfAgent {
   readonly wakes: Set<() => void>;
 }
 
+/** The waiting claims of a process. */
 export class WaitingClaims {
   readonly #database: Database;
   readonly #marks: Pick<ClaimMarks, 'oldestFrom'>;
@@ -43,7 +45,7 @@ export class WaitingClaims {
   readonly #concerned = new IdBatch(GAP_MS, CONCERNED_MAX, (ids) =>
     ids === null ? this.concernsAll() : this.#wakeConcerned(ids),
   );
-  /** Agents of webhooks, as read since the last look at all: a subscription that is made later waits for the next one. */
+  /** Agents by webhook, read since the last look at all agents. A subscription that is created later takes effect with the next look. */
   readonly #subscribers = new Map<string, string[]>();
   /** Agents with `max_leased`, and paused ones, that are concerned. */
   readonly #asked = new Set<string>();
@@ -124,7 +126,10 @@ export class WaitingClaims {
     if (unknown.length > 0) void this.#readSubscribers(unknown);
   }
 
-  /** What is committed until it has read wakes these agents too. If the database is unavailable, the next look finds what was missed. */
+  /**
+   * Reads the subscribers of webhooks and wakes them. A commit during the read needs no waking of its own, since this one follows it. If
+   * the database is unavailable, the next look finds what was missed.
+   */
   async #readSubscribers(webhookIds: readonly string[]): Promise<void> {
     for (const id of webhookIds) this.#subscribers.set(id, []);
     const read = await readSubscribers(this.#database, webhookIds).catch(() => []);
@@ -151,7 +156,7 @@ export class WaitingClaims {
     this.#isAsking = false;
   }
 
-  /** If the database is unavailable, the claims keep waiting until their own timeout. */
+  /** Wakes the agents that have work and room. If the database is unavailable, the claims keep waiting until their own timeout. */
   async #wakeThoseWithWork(agentIds: readonly string[]): Promise<void> {
     const asked = agentIds.map((id) => ({ id, claimableFrom: this.#marks.oldestFrom(id) }));
     const ready = await agentsWithWork(this.#database, asked).catch(() => null);
@@ -159,7 +164,7 @@ export class WaitingClaims {
     for (const id of ready ?? []) this.#wake(id);
   }
 
-  /** A call can only make the next look at all agents run earlier. */
+  /** Schedules a look at all agents after `ms`, unless one is scheduled earlier. */
   #lookWithin(ms: number): void {
     const atMs = performance.now() + ms;
     if (this.#closed || atMs >= this.#lookAtMs) return;

@@ -1,6 +1,7 @@
 /**
- * The requests about deliveries. Acks, nacks and extensions are sent in batches: the next claim takes the acks that wait along, which saves a
- * request. What no claim takes within GROUP_MS is sent alone, and the next batch collects while that request is in flight.
+ * The requests about deliveries. Acks, nacks and extensions are sent in batches. The next claim carries the acks that wait, which saves a
+ * request. Acks that no claim carries within GROUP_MS, nacks and extensions have requests of their own; the next batch collects while a
+ * request is in flight.
  */
 import { type ClaimedDelivery, isClaimedDelivery, type Settlement, type Verdict } from './delivery.ts';
 import type { AgentSession } from './session.ts';
@@ -10,7 +11,7 @@ const PATH = 'api/v1/agent/deliveries';
 /** Maximum receipts in one request, as in the API. */
 const RECEIPTS_MAX = 1_000;
 
-/** How long a verdict waits for a claim to be sent with, and for other verdicts. A longer wait would repeat more work after a crash. */
+/** How long a verdict waits for a claim that carries it, and for other verdicts. A longer wait would repeat more work after a crash. */
 const GROUP_MS = 5;
 
 /** Maximum time that acknowledgements wait for the answer of a claim, so that the next claim can carry them. */
@@ -33,13 +34,13 @@ interface ClaimRequest {
 export interface Claim {
   max: number;
   startMs: number;
-  /** It took acknowledgements along, so it did not wait for deliveries: handlers wait for its outcome. */
+  /** The claim carried acknowledgements, so the server did not wait for deliveries: handlers wait for the outcome. */
   withAcks: boolean;
   /** Empty when the signal ended the claim: the server releases deliveries that it claimed for a disconnected client. */
   deliveries: Promise<ClaimedDelivery[]>;
 }
 
-/** Outcomes reject with WeirError when the API refuses the call permanently. */
+/** The requests of one run. Outcomes reject with WeirError when the API refuses the call permanently. */
 export class DeliveryApi {
   readonly #session: AgentSession;
   readonly #acks: Lane;
@@ -60,7 +61,7 @@ export class DeliveryApi {
   claim(request: ClaimRequest, signal: AbortSignal): Claim {
     const acks = this.#acks.take();
     const deliveries = this.#claim(request, acks, signal);
-    // They are awaited later, after the work on others has begun.
+    // The caller awaits them later, after work on earlier deliveries has begun.
     deliveries.catch(() => {});
     return { max: request.max, startMs: performance.now(), withAcks: acks !== null, deliveries };
   }
@@ -74,13 +75,13 @@ export class DeliveryApi {
       answer = await this.#session.call(call, signal);
       return answer?.deliveries ?? [];
     } finally {
-      // Without an answer it is unknown whether the claim was received: they are sent again.
+      // Without an answer it is unknown whether the server got the acknowledgements: send them again.
       if (answer === null) this.#acks.put(acks ?? []);
       else this.#acks.answered(acks ?? [], answer.settled);
     }
   }
 
-  /** True: acknowledgements wait for a claim that takes them along, for KEEP_MS_MAX at most. */
+  /** True: acknowledgements wait for a claim that carries them, for KEEP_MS_MAX at most. */
   keepAcks(isKept: boolean): void {
     this.#acks.keptUntilMs = isKept ? performance.now() + KEEP_MS_MAX : 0;
   }

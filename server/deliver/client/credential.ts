@@ -19,8 +19,9 @@ interface CredentialFile {
 }
 
 /**
- * Reads the file once. Throws WeirError when the file cannot be read or holds no credential.
- * @param kinds allowed ones; `wu`: the API token of a user
+ * Reads the file once. Rejects with WeirError when the file cannot be read or holds no credential.
+ * @param name path as given, for messages; relative to `directory`
+ * @param kinds allowed kinds of credentials: `wa` of an agent, `wu` the API token of a user
  */
 export async function openCredentialFile(
   name: string,

@@ -143,8 +143,8 @@ export class Delivery {
 export const DELAY_SECONDS_MAX = 86_400;
 
 /**
- * Thrown by a handler: the delivery is attempted again, after `delaySeconds`, which is limited to 0 to 86,400. Without it the server doubles
- * the wait with each attempt, as for every other error; also when it is not a number, which the reason then says.
+ * Thrown by a handler: the delivery is attempted again after `delaySeconds`, which is limited to 0 to 86,400. Without a delay the server
+ * doubles the wait with each attempt, as for every other error. A delay that is not a number counts as none, and the reason mentions it.
  */
 export class Retry extends Error {
   override readonly name = 'Retry';

@@ -32,6 +32,7 @@ interface WeirErrorDetails {
   problemCode?: string;
 }
 
+/** Why a call of the client failed. `message` and `fix` are for people; programs use `code`. */
 export class WeirError extends Error {
   override readonly name = 'WeirError';
   readonly code: WeirErrorCode;
@@ -75,7 +76,7 @@ interface ApiCall {
   body?: object;
   /** A successful answer is bytes: `document` is a Buffer. */
   bytes?: boolean;
-  /** Added to the header fields, or instead of those of the same name. */
+  /** Further header fields. They replace those of the same name. */
   headers?: Readonly<Record<string, string>>;
   /** Gets a stream of server-sent events as it comes; `document` is then null. */
   onEvents?: (chunk: Buffer) => void;
@@ -90,13 +91,14 @@ export interface ApiClient {
   base: string;
   /** Never rejects. */
   send: (call: ApiCall) => Promise<HttpAnswer>;
-  /** Says how to install the client of the server; null unless the last answer came from another release, which may not know the request. */
+  /** How to install the client of the server, if the last answer came from another release that may not know the request; otherwise null. */
   update: (status: number) => string | null;
   /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
 
 /**
+ * Opens a client of the API. Connections are opened on demand and kept alive.
  * @param url base URL of the API; may have a path
  * @param socketPath connects to this Unix socket instead
  */
@@ -181,6 +183,7 @@ type Reply = { kind: 'answered'; status: number; document: unknown } | { kind: '
  */
 export type Repeat = (attempt: () => Promise<HttpAnswer>, signal: AbortSignal) => Promise<Reply>;
 
+/** Creates the function that repeats requests. It reports an outage once, at its first failed attempt, and its end once. */
 export function repeater({ base, attemptsMax, notify = () => {}, wait = pause }: Repetition): Repeat {
   let isOutage = false;
   return async (attempt, signal) => {

@@ -76,7 +76,7 @@ export class Agent {
     const readCredential = credentialReader(options);
     this.#notify = notify;
     this.#client = openApiClient(base);
-    // With few attempts, a call ends soon rather than wait. A text stays the same.
+    // With `attemptsMax`, a call fails soon instead of waiting for another credential. A credential given as a text cannot change.
     const waits = attemptsMax === Number.POSITIVE_INFINITY && typeof options.credential !== 'string';
     this.#session = new AgentSession({
       client: this.#client,
@@ -94,7 +94,7 @@ export class Agent {
    * repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
    */
   run(handler: Handler, options: RunOptions = {}): Promise<RunCounts> {
-    // Each delivery would fail in the same way.
+    // Otherwise each delivery would fail with this error.
     if (typeof handler !== 'function') throw new TypeError('handler is not a function.');
     return this.#run(completeOptions(options), (delivery) => handler(delivery, delivery));
   }

@@ -31,7 +31,7 @@ export interface RunCounts {
   done: number;
   /** Returned: delivered again, or moved to the dead letters. */
   failed: number;
-  /** Leases lost before the delivery was settled; these deliveries come again. The other claimed ones come again, too. */
+  /** Leases lost before the delivery was settled; these deliveries come again. So do claimed deliveries that are in no other count. */
   gone: number;
 }
 

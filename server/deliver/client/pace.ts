@@ -1,12 +1,13 @@
 /**
- * How many deliveries are claimed. They are claimed ahead of free slots, so that fast handlers do not wait for a claim each time: as many as
- * begin within BEGIN_MS at the pace of the handlers.
+ * How many deliveries an agent claims. It claims ahead of free slots, so that fast handlers do not wait for a claim each time: as many
+ * deliveries as begin within BEGIN_MS at the pace of the handlers.
  */
 const BEGIN_MS = 100;
 const AHEAD_MAX = 300;
 
 const CLAIM_MAX = 1_000;
 
+/** The pace of the handlers of one run. */
 export class Pace {
   readonly #slots: number;
   /** Estimated time of a handler: it rises at once with a longer time, and falls slowly. */
@@ -30,8 +31,8 @@ export class Pace {
   }
 
   /**
-   * Number of deliveries to claim now, and at most in one claim. While handlers are fast the latter is half of what may be in work or wait:
-   * the next claim gets the other half.
+   * `room`: number of deliveries to claim now. `batch`: maximum in one claim; while handlers are fast, half of the deliveries that may run or
+   * wait, so that the next claim gets the other half.
    */
   room(running: number, waiting: number): { room: number; batch: number } {
     // While handlers run and none ends, the time since the last end bounds the pace.

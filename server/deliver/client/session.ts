@@ -37,20 +37,21 @@ interface AgentCall<T> {
   understand: (document: object) => T | undefined;
 }
 
+/** Signs in as needed, for all calls of an agent. */
 export class AgentSession {
   readonly #parts: Required<SessionParts>;
   #token: string | null = null;
   #renewAtMs = 0;
   #endsAtMs = 0;
   #signIn: Promise<void> | null = null;
-  /** Waited for another credential since the last one was accepted. */
+  /** Time spent in waits for another credential since the last one was accepted. */
   #waitedMs = 0;
 
   constructor(parts: SessionParts) {
     this.#parts = { wait: pause, ...parts };
   }
 
-  /** Repeats the call until it is answered. Null when `signal` ended it. Rejects with WeirError when repeating it cannot help. */
+  /** Repeats the call until it is answered. Returns null when `signal` ended it. Rejects with WeirError when a repeat cannot help. */
   async call<T>({ path, body, waitSeconds = 0, understand }: AgentCall<T>, signal: AbortSignal): Promise<T | null> {
     const { client, repeat, wait } = this.#parts;
     const request = body === undefined ? { method: 'GET' as const, path } : { method: 'POST' as const, path, body };
@@ -74,8 +75,8 @@ export class AgentSession {
   }
 
   /**
-   * Returns a token that has not expired by the local clock; null when the signal stopped the wait. Concurrent callers share
-   * one sign-in. Rejects with WeirError when the credential is refused: after CREDENTIAL_WAIT_MS, if an earlier one was accepted.
+   * Returns a token that has not expired by the local clock; null when the signal stopped the wait. Concurrent callers share one sign-in.
+   * Rejects with WeirError when the credential is refused; if a credential was accepted before, only after CREDENTIAL_WAIT_MS.
    */
   async token(signal: AbortSignal): Promise<string | null> {
     while (!signal.aborted) {

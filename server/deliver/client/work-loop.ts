@@ -8,7 +8,7 @@ import { WeirError } from './http.ts';
 import type { CompleteOptions, Notify, RunCounts } from './options.ts';
 import { Pace } from './pace.ts';
 import type { AgentSession } from './session.ts';
-import { type Shop, Work, type WorkHandler } from './work.ts';
+import { Work, type WorkHandler, type WorkParts } from './work.ts';
 
 /** Maximum number of claimed but unsettled deliveries. It limits how many wait for responses to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
@@ -27,9 +27,10 @@ const HANDLER_GRACE_MS = 10_000;
 /** Delay before the next claim when the server answers a long poll early and empty. */
 const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
 
+/** One run of an agent, from its first claim to its last settlement. */
 export class Run {
   readonly #options: CompleteOptions;
-  readonly #shop: Shop;
+  readonly #parts: WorkParts;
   readonly #pace: Pace;
   /** Ends claims. */
   readonly #stop = new AbortController();
@@ -47,7 +48,7 @@ export class Run {
   constructor(options: CompleteOptions, session: AgentSession, handler: WorkHandler, notify: Notify) {
     this.#options = options;
     const cut = this.#cut.signal;
-    this.#shop = { options, handler, notify, cut, api: new DeliveryApi(session, cut) };
+    this.#parts = { options, handler, notify, cut, api: new DeliveryApi(session, cut) };
     this.#pace = new Pace(options.concurrency);
     setMaxListeners(0, this.#stop.signal, cut);
   }
@@ -87,8 +88,8 @@ export class Run {
   }
 
   /**
-   * Claims until enough are settled or the run is to stop. After a claim that got all that it asked for, the next one is sent before the
-   * work on these begins: the server and the handlers then work at the same time.
+   * Claims until enough deliveries are settled or the run is to stop. After a claim that got all that it asked for, the next claim is sent
+   * before the work on these deliveries begins: the server and the handlers then work at the same time.
    */
   async #claimAll(): Promise<void> {
     const { once, waitSeconds } = this.#options;
@@ -105,9 +106,9 @@ export class Run {
       }
       const deliveries: ClaimedDelivery[] = await claim.deliveries;
       next = once || deliveries.length < claim.max || stop.aborted ? null : this.#claim(deliveries.length);
-      // The request is written before the handlers take the turn.
+      // Let the request be written before handlers occupy the event loop.
       if (next !== null) await turn();
-      this.#shop.api.keepAcks(next !== null);
+      this.#parts.api.keepAcks(next !== null);
       for (const delivery of deliveries) this.#begin(delivery);
       if (once) return;
       // This claim did not wait for deliveries; the next one does.
@@ -132,7 +133,7 @@ export class Run {
     const max = Math.min(batch, Math.min(room, unsettledMax - this.#unsettled.size) - claimed);
     if (max < 1) return null;
     const { leaseSeconds, waitSeconds, webhookIds } = this.#options;
-    return this.#shop.api.claim(
+    return this.#parts.api.claim(
       { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds },
       this.#stop.signal,
     );
@@ -140,13 +141,13 @@ export class Run {
 
   #begin(claimed: ClaimedDelivery): void {
     this.#options.counts.claimed += 1;
-    const work = new Work(claimed, this.#shop);
+    const work = new Work(claimed, this.#parts);
     this.#unsettled.add(work);
     this.#waiting.push(work);
     this.#fillSlots();
   }
 
-  /** Begins the work that waits, as far as slots are free. After a stop it is released. */
+  /** Begins waiting work while slots are free. After a stop, releases it. */
   #fillSlots(): void {
     while (this.#waiting.length > 0 && (this.#stop.signal.aborted || this.#running.size < this.#options.concurrency)) {
       const work = this.#waiting.shift()!;

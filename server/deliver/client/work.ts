@@ -15,12 +15,12 @@ import { WeirError } from './http.ts';
 import type { CompleteOptions, Notify } from './options.ts';
 
 /**
- * Works on a delivery. Returns: ack. Throws: nack, or release for NotBegun.
- * @param onSettled its argument is called when the delivery was settled by one of its methods
+ * Works on a delivery. A return acknowledges it, NotBegun releases it, and any other error refuses it.
+ * @param onSettled registers a callback for the settlement of the delivery
  */
 export type WorkHandler = (delivery: Delivery, onSettled: (settled: () => void) => void) => unknown;
 
-export interface Shop {
+export interface WorkParts {
   options: CompleteOptions;
   api: DeliveryApi;
   /** Nothing is settled after it. */
@@ -32,7 +32,7 @@ export interface Shop {
 export class Work implements DeliveryWork {
   readonly delivery: Delivery;
   readonly claimedMs = performance.now();
-  readonly #shop: Shop;
+  readonly #parts: WorkParts;
   /** Start of a lease of the usual length that ends when this one does, as performance.now(). */
   #leasedMs = this.claimedMs;
   #isExtending = false;
@@ -47,8 +47,8 @@ export class Work implements DeliveryWork {
   /** Why the handler was asked to stop. */
   #stopped: { reason: unknown } | null = null;
 
-  constructor(claimed: ClaimedDelivery, shop: Shop) {
-    this.#shop = shop;
+  constructor(claimed: ClaimedDelivery, parts: WorkParts) {
+    this.#parts = parts;
     this.delivery = new Delivery(claimed, this);
   }
 
@@ -85,9 +85,9 @@ export class Work implements DeliveryWork {
     // A lease can be lost while its delivery waits for a slot.
     if (this.#isLost) return { kind: 'released' };
     try {
-      if (this.#shop.options.filter(this.delivery.event))
+      if (this.#parts.options.filter(this.delivery.event))
         await traced(this.delivery.toJSON(), () =>
-          this.#shop.handler(this.delivery, (settled) => {
+          this.#parts.handler(this.delivery, (settled) => {
             this.#onSettled = settled;
           }),
         );
@@ -101,7 +101,7 @@ export class Work implements DeliveryWork {
 
   /** Settles the delivery by what `perform` returned, unless its own methods have settled it. Rejects with WeirError. */
   async end(verdict: Verdict | null): Promise<void> {
-    const { options, cut } = this.#shop;
+    const { options, cut } = this.#parts;
     this.#isLeased = false;
     if (this.#settling !== null) {
       await this.#settling;
@@ -123,7 +123,7 @@ export class Work implements DeliveryWork {
 
   /** Extends the lease when a third of it has passed. Rejects with WeirError. */
   async keepLease(): Promise<void> {
-    const { leaseSeconds } = this.#shop.options;
+    const { leaseSeconds } = this.#parts.options;
     const isDue = performance.now() - this.#leasedMs >= (leaseSeconds * 1000) / 3;
     if (!this.#isLeased || this.#isExtending || !isDue) return;
     this.#isExtending = true;
@@ -139,8 +139,8 @@ export class Work implements DeliveryWork {
 
   async #extend(seconds: number): Promise<SettlementOutcome> {
     const askedMs = performance.now();
-    const outcome = await this.#shop.api.extend(this.delivery.receipt, seconds);
-    if (outcome === 'done') this.#leasedMs = askedMs + (seconds - this.#shop.options.leaseSeconds) * 1000;
+    const outcome = await this.#parts.api.extend(this.delivery.receipt, seconds);
+    if (outcome === 'done') this.#leasedMs = askedMs + (seconds - this.#parts.options.leaseSeconds) * 1000;
     return outcome;
   }
 
@@ -151,7 +151,7 @@ export class Work implements DeliveryWork {
   }
 
   async #send(verdict: Verdict): Promise<SettlementOutcome> {
-    const { options, cut, api } = this.#shop;
+    const { options, cut, api } = this.#parts;
     this.#isLeased = false;
     if (cut.aborted) return 'stopped';
     if (verdict.kind === 'failed') this.#reportFailure(verdict.reason);
@@ -168,13 +168,13 @@ export class Work implements DeliveryWork {
 
   #reportLoss(what: string): string {
     const message = `Delivery ${this.delivery.id}: ${what}`;
-    this.#shop.notify({ kind: 'lease_lost', message, delivery: this.delivery });
+    this.#parts.notify({ kind: 'lease_lost', message, delivery: this.delivery });
     return message;
   }
 
   #reportFailure(reason: string): void {
     const message = `Delivery ${this.delivery.id}, attempt ${this.delivery.attempt}: ${reason}`;
-    this.#shop.notify({ kind: 'failed', message, delivery: this.delivery, reason });
+    this.#parts.notify({ kind: 'failed', message, delivery: this.delivery, reason });
   }
 }
 
@@ -212,8 +212,8 @@ const getter = {
 };
 
 /**
- * Runs the work, inside of a span of the trace that Weir continues if the program has set up OpenTelemetry: by the API object that
- * `@opentelemetry/api` 1.x registers for all its copies. This package does not depend on it.
+ * Runs the work. If the program has set up OpenTelemetry, the work runs in a span of the trace that Weir continues. The span is made by the
+ * API object that `@opentelemetry/api` 1.x registers for all its copies, so this package does not depend on that one.
  */
 async function traced(delivery: ClaimedDelivery, work: () => unknown): Promise<void> {
   const { trace, context, propagation } = ((globalThis as Record<symbol, unknown>)[API] ?? {}) as Api;

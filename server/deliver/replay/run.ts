@@ -96,8 +96,8 @@ async function runJob({ database, log, perSecond, onReplayed }: JobParts, id: st
 }
 
 /**
- * How long to pause after a batch: so that the rate is kept, and at least as long as the batch took, so that a job uses half of a
- * connection's time at most, also while it finds nothing. Claims beside a job: bench/NOTES.md.
+ * The pause after a batch, in milliseconds. It keeps the rate, and is at least as long as the batch took: a job uses at most half of a
+ * connection's time, also while it finds nothing. bench/NOTES.md has the rate of claims beside a job.
  */
 export function restMs(deliveries: number, perSecond: number, tookMs: number): number {
   return Math.max((deliveries / perSecond) * 1000 - tookMs, tookMs);
