@@ -18,8 +18,8 @@ import {
 
 /** Content type of every line. The content type of the batch itself stays in the stored headers. */
 const LINE_TYPE = 'application/json';
-/** Stored header bytes of one batch: each event stores the headers of its request. Reachable only with both limits raised. */
-const HEADER_BYTES_MAX = 33_554_432;
+/** Stored header bytes of one batch: each event stores the headers of its request. The defaults of the settings stay below it. */
+const STORED_HEADER_BYTES_MAX = 33_554_432;
 
 /** Creates the store of batch requests. @param linesMax BATCH_LINES_MAX */
 export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: number): Store {
@@ -33,7 +33,7 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     const value = dedupeValue(exchange, webhook, body);
     const keys = value === null ? null : lines.map(({ number }) => dedupeKey(value, number));
     const batch = rows.many(exchange, webhook, bodies, keys, LINE_TYPE);
-    if (batch[0]!.headers.length * lines.length > HEADER_BYTES_MAX)
+    if (batch[0]!.headers.length * lines.length > STORED_HEADER_BYTES_MAX)
       return exchange.problem(
         problem('batch_too_large', 'The headers are stored with each line, and are too long for this number of lines.'),
       );
@@ -60,7 +60,7 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     );
 }
 
-/** Reads a large batch in slices and lets other requests run between them. */
+/** Reads a batch in slices, and lets other requests run between them. */
 async function readInTurns(
   body: Uint8Array<SharedArrayBuffer>,
   linesMax: number,
@@ -86,7 +86,7 @@ function refuseLines(
   exchange.problem(problem('batch_invalid', undefined, { errors: outcome.faults }));
 }
 
-/** Answers the ids in line order; a duplicate line has the id of the stored event. The status is 200 when all lines are duplicates. */
+/** Answers with the ids in line order; a duplicate line has the id of the stored event. The status is 200 if all lines are duplicates. */
 function answer(exchange: Exchange, eventIds: readonly string[], duplicates: number): void {
   noteEvent(exchange, eventIds[0]!);
   const accepted = eventIds.length - duplicates;

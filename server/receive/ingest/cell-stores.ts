@@ -15,7 +15,7 @@ import {
 import { KeyedLane, type KeyedOptions } from './keyed-lane.ts';
 
 export interface StoreObserver extends CommitObserver {
-  /** Commits became possible or impossible. `reason` is the text from libpq. */
+  /** Called when commits become possible or impossible. `reason` is the text from libpq. */
   connection(up: boolean, reason: string): void;
 }
 
@@ -23,7 +23,7 @@ interface StoreOptions extends QueueLimits, CopyOptions, KeyedOptions {
   observer: StoreObserver;
 }
 
-/** Stores events in one database: by COPY, or by a statement those with deduplication keys. */
+/** Stores events in one database: those with deduplication keys by a statement, the others by COPY. */
 export class EventStore {
   readonly #copies: readonly CopyLane[];
   readonly #unkeyed: GroupCommit;
@@ -85,7 +85,7 @@ const CONNECT_MS = 2_000;
 
 interface Opened {
   store: EventStore;
-  /** The connection in progress; null: connected, or CONNECT_MS is over. */
+  /** The attempt to connect; null: connected, or CONNECT_MS is over. */
   opening: Promise<void> | null;
 }
 
@@ -102,7 +102,7 @@ export class CellStores {
     this.#home = open(cells.find(0)!);
   }
 
-  /** See EventStore.store. A cell that is away, or not known yet, stores nothing. */
+  /** See EventStore.store. Reports `unavailable` for a cell that is away or not known yet. */
   store(group: EventGroup): void {
     if (group.cell === 0) return this.#home.store(group);
     const cell = this.#cells.find(group.cell);
@@ -112,28 +112,28 @@ export class CellStores {
     else void opening.then(() => store.store(group));
   }
 
-  /** Connects to home, see EventStore.start. */
+  /** Connects to the home cell, see EventStore.start. */
   start(): Promise<void> {
     return this.#home.start();
   }
 
-  /** Events that wait for their commit, and those of the longest queue, by the number of the cell. */
+  /** For each open cell: its number, the events that wait for a commit, and the events in its longer queue. */
   queues(): { cell: number; queued: number; longest: number }[] {
     const figures = (cell: number, { queued, longestQueue: longest }: EventStore) => ({ cell, queued, longest });
     return [figures(0, this.#home), ...[...this.#others].map(([{ number }, { store }]) => figures(number, store))];
   }
 
-  /** Whether events of home can be committed. */
+  /** Whether events of the home cell can be committed. */
   get available(): boolean {
     return this.#home.available;
   }
 
-  /** Whether events of another cell can be committed: one that took some before. */
+  /** Whether events of another cell can be committed. Only cells that have had an event are open, and count. */
   get othersAvailable(): boolean {
     return [...this.#others].some(([cell, { store }]) => cell.away === null && store.available);
   }
 
-  /** Closes the stores of cells that were removed or have another connection string now. */
+  /** Closes the stores of cells that were removed or whose connection string has changed. */
   forget(): void {
     for (const [cell, { store }] of this.#others) {
       if (this.#cells.find(cell.number) === cell) continue;

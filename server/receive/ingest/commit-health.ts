@@ -4,7 +4,7 @@ import type { CommitFailure } from '../../store/commit-probe.ts';
 import { sqlStateKind } from '../../store/connect/unavailable.ts';
 import type { CommitObserver } from './group-commit.ts';
 
-/** How long the result of a commit or probe is valid: a success, and a failure. */
+/** How long the result of a commit or probe is valid: GOOD_MS after a success, BAD_MS after a failure. */
 const GOOD_MS = 5_000;
 const BAD_MS = 1_000;
 /** Time limit of an answer: readyz answers within one second even when the database does not. */
@@ -40,7 +40,7 @@ export class CommitHealth {
     return this.#check.answer();
   }
 
-  /** True: the latest commit or probe failed. It is then probed again, so that the next call knows of the recovery. */
+  /** True: the latest commit or probe failed. The call then starts another probe, so that a later call sees the recovery. */
   get failing(): boolean {
     const failing = (this.#check.known ?? null) !== null;
     if (failing) void this.#check.answer();

@@ -1,4 +1,4 @@
-/** A lane that commits events by COPY, on a connection of its own that reconnects with back-off whenever it is lost, until it is closed. */
+/** A lane that commits events by COPY on its own connection. Until the lane is closed, it reconnects with back-off after each loss. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../base/time/backoff.ts';
 import { within } from '../../base/time/every.ts';
@@ -9,14 +9,14 @@ import { uuidText } from '../../store/ids.ts';
 /** Result of one commit, for all its rows. */
 export type CommitOutcome =
   /**
-   * `eventIds`: for each row, the id of the event that has its key; null: it was not stored, because its webhook is moving to another
-   * cell. Absent: every row is a new event.
+   * `eventIds`: for each row, the id of the event that has its key; null: the row was not stored, because its webhook is moving to
+   * another cell. `eventIds` absent: every row is a new event.
    */
   | { kind: 'committed'; eventIds?: readonly (string | null)[] }
   | { kind: 'refused'; sqlState: string; message: string }
   /**
-   * The connection was lost. `lookUp`: the rows may be committed or not, and this returns for each row the id of the event stored for
-   * it, or null; it never rejects. Null: the rows count as not committed.
+   * The connection was lost. `lookUp`: the rows may be committed or not. It returns for each row the id of its stored event, or null,
+   * and never rejects. `lookUp` null: the rows count as not committed.
    */
   | { kind: 'lost'; lookUp: (() => Promise<readonly (string | null)[]>) | null };
 
@@ -36,7 +36,7 @@ export interface CopyOptions {
   commitTimeoutMs: number;
   /** The COPY of events; absent: into `events`. */
   copySql?: string | undefined;
-  /** What is not committed is spooled (see spooled-store.ts): an outcome in doubt needs no look-up. */
+  /** Rows that are not committed are spooled (see spooled-store.ts), so an outcome in doubt needs no look-up. */
   spools?: boolean;
 }
 
@@ -52,7 +52,7 @@ export class CopyLane implements Lane {
   readonly #options: CopyOptions;
   readonly #sql: string;
   readonly #onChange: (reason: string) => void;
-  /** Each lane has its own: both may send at once, so they cannot share a buffer. */
+  /** Each lane has its own encoder: both lanes may send at once, so they cannot share a buffer. */
   readonly #encoder = new CopyEncoder();
   #connection: CopyConnection | null = null;
   #connecting: Promise<void> | null = null;
@@ -114,8 +114,8 @@ export class CopyLane implements Lane {
   }
 
   /**
-   * The transaction id makes the query wait until a synchronous standby has its commit, and thereby the rows before it: after a crash,
-   * Postgres shows rows at once that no standby has (see find-deduped as well).
+   * Finds which rows are stored. pg_current_xact_id() gives the query a commit, which waits until a synchronous standby has it. The standby
+   * then has all earlier commits too. Without it, Postgres shows rows after a crash that no standby has (see findDeduped as well).
    */
   async #lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;
@@ -127,7 +127,7 @@ export class CopyLane implements Lane {
     return ids.map((id) => (stored.has(id) ? id : null));
   }
 
-  /** Runs a statement once connected. Rejects after IN_DOUBT_MS as well. */
+  /** Waits for a connection, then runs a statement, each for at most IN_DOUBT_MS. Rejects on a timeout. */
   async #run(sql: string): Promise<string[]> {
     await within(IN_DOUBT_MS, this.start());
     const connection = this.#connection;

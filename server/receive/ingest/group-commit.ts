@@ -19,23 +19,23 @@ export type StoreOutcome =
 /** The events of one request. All go into the same commit: either each has its own deduplication key, or none has a key. */
 export interface QueuedGroup {
   rows: readonly EventRow[];
-  /** Called once: after their commit, or with the reason why they were not stored. Must not throw. */
+  /** Called once: after the commit, or with the reason why the events were not stored. Must not throw. */
   report(outcome: StoreOutcome): void;
 }
 
 export interface EventGroup extends QueuedGroup {
-  /** The cell of its webhook. */
+  /** The cell of the webhook. */
   readonly cell: number;
 }
 
 export interface QueueLimits {
-  /** QUEUE_EVENTS_MAX, of this queue alone: a queue that stopped must not refuse the events of another. */
+  /** QUEUE_EVENTS_MAX, for each queue separately: one that does not commit must not make another one refuse events. */
   queueEventsMax: number;
   commitEventsMax: number;
 }
 
 export interface CommitObserver {
-  /** A commit of the rows succeeded: its number of new events and its duration. */
+  /** A commit of the rows succeeded. `events`: how many of them are new. `ms`: its duration. */
   committed(events: number, ms: number, rows: readonly EventRow[]): void;
   /** Events were not stored because their keys exist. */
   repeated(events: number): void;
@@ -86,7 +86,7 @@ export class GroupCommit {
     this.#free = [...lanes];
   }
 
-  /** Stores the rows in one commit. The last group may exceed the limit of the queue: otherwise one larger than it could never enter. */
+  /** Stores the rows in one commit. The last group may exceed the queue's limit: otherwise a group above the limit could never be stored. */
   add(group: QueuedGroup): void {
     if (!this.available) return group.report(notStoredNow);
     if (this.#queued >= this.#limits.queueEventsMax)
@@ -241,7 +241,7 @@ function reportStored(batch: readonly QueuedGroup[], eventIds: readonly (string 
   }
 }
 
-/** @param eventIds for each row, the id of the event that has its key; null: it is not stored, and the sender retries. */
+/** @param eventIds for each row, the id of the event that has its key; null: the row is not stored, and the sender retries. */
 function storedAs(rows: readonly EventRow[], eventIds: readonly (string | null)[]): StoreOutcome {
   const duplicates = new Map<number, string>();
   for (const [i, row] of rows.entries()) {

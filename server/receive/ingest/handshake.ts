@@ -1,8 +1,8 @@
 /**
  * Handshakes: requests with which a sender checks the URL of a webhook before it sends events.
  *
- * Nothing that a client sends is returned without proof (a valid signature or the verify token), except the challenges of Dropbox and
- * Microsoft Graph, which those senders define so. Those are returned as plain text, and never with characters of markup.
+ * A text from the client is returned only with proof: a valid signature or the verify token. Three protocols require it without proof. The
+ * challenges of Dropbox and Microsoft Graph are returned as plain text without characters of markup, the origin of CloudEvents as a DNS name.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
@@ -19,7 +19,7 @@ const JSON_TYPE = 'application/json';
 const RETRY_SECONDS = 1;
 /** Printable ASCII without the characters of markup: < > & " ' */
 const CHALLENGE = /^[ !#-%(-;=?-~]{1,1024}$/;
-/** No colon, quote or brace: Zoom signs `v0:time:body` with the same secret, so a token of that form would be a forged request. */
+/** No colon, quote or brace: Zoom signs `v0:time:body` with the same secret, so the answer to such a token would sign a forged request. */
 const PLAIN_TOKEN = /^[A-Za-z0-9_.=+/-]{1,256}$/;
 /** A DNS name (CloudEvents webhook specification, section 4.1). */
 const ORIGIN = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
@@ -47,7 +47,7 @@ export function createHandshake({ directory, limiter, policy }: HandshakeParts):
     if (!limit.allowed) return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
     const webhook = await directory.find(webhookId, Date.now());
     if (webhook === undefined) return exchange.problem(problemLater('database_unavailable', RETRY_SECONDS));
-    // Trello and Mandrill ask so whether the URL exists, before they send events to it.
+    // With HEAD, Trello and Mandrill check that the URL exists before they send events to it.
     if (exchange.method === 'HEAD') return existence(exchange, webhook);
     if (webhook === null || !webhook.enabled) return wrongMethod(exchange);
     switch (webhook.scheme.handshake) {
@@ -107,7 +107,7 @@ export function answersValidation(exchange: Exchange, { scheme }: Webhook): bool
   return true;
 }
 
-/** Answers a handshake in a verified body. Returns false if the body is an event. */
+/** Answers a handshake in a verified body. Returns false, and answers nothing, if the body is an event. */
 export function answersVerified(exchange: Exchange, webhook: Webhook, body: Uint8Array): boolean {
   const answer = verifiedAnswers[webhook.scheme.handshake as keyof typeof verifiedAnswers];
   if (answer === undefined || body.length > HANDSHAKE_BYTES_MAX) return false;
@@ -120,12 +120,12 @@ export function answersVerified(exchange: Exchange, webhook: Webhook, body: Uint
 /** A longer body is an event. */
 const HANDSHAKE_BYTES_MAX = 8_192;
 
-/** Values of `type` or `event` that make a body a handshake. Discord tells them by a number. */
+/** Values of `type` or `event` that make a body a handshake. Discord uses a number instead. */
 const handshakeNames = { slack: 'url_verification', zoom: 'endpoint.url_validation' };
 
 /**
- * Whether the JSON text may contain the string; JSON can write a letter as \u and its code. For an event of 1.6 KiB the search takes 0.6 us,
- * and parsing 8 to 11 us.
+ * Whether the JSON text may contain the string, also when a letter is written as \u and its code. The search of an event of 1.6 KiB takes
+ * 0.6 us; parsing would take 8 to 11 us.
  */
 function mayContain(json: Uint8Array, text: string): boolean {
   const bytes = Buffer.from(json.buffer, json.byteOffset, json.length);
@@ -150,7 +150,7 @@ const verifiedAnswers = {
     return true;
   },
   discord: (exchange: Exchange, _: Webhook, { type, event }: Members) => {
-    // An interaction PING is type 1 and expects it back; the PING of webhook events is type 0, and their type 1 is an event.
+    // Webhook events: type 0 is a PING, type 1 an event, with a member `event`. Interactions: type 1 is a PING, answered with type 1.
     if (type === 0) exchange.answer(204, JSON_TYPE, '');
     else if (type === 1 && event === undefined) exchange.answer(200, JSON_TYPE, '{"type":1}');
     else return false;

@@ -3,19 +3,19 @@ import { gunzip } from 'node:zlib';
 import type { ClientLoad } from '../../base/http/clients.ts';
 import { GZIP_BYTES_MAX, inflatedMax } from '../../model/signatures/gzip.ts';
 
-/** Limit on the time of threads that the bodies of one client take in a second: many small bodies cost as much as a large one. */
+/** Thread time that the bodies of one client may take in a second: many small bodies can cost as much as a large one. */
 export const CLIENT_MS_PER_SECOND = 100;
-/** The time that a body is charged, by its size, until its real time is known. */
+/** A body is charged this time until its real time is known. */
 const WORST_MS_PER_BYTE = 20 / GZIP_BYTES_MAX;
 const SECOND_MS = 1_000;
 
 /** `exceeds`: over the bounds of a body. `busy`: over the budget of the client. `broken`: not gzip. */
 export type Inflated = { kind: 'inflated'; bytes: Uint8Array } | { kind: 'exceeds' | 'busy' | 'broken' };
 
-/** A copy that another thread reads in place. */
+/** Copies the bytes into shared memory, which another thread can read in place. */
 export function shared(bytes: Uint8Array): Uint8Array<SharedArrayBuffer> {
   const copy = new SharedArrayBuffer(bytes.length);
-  // Not `set`, which copies byte by byte; `fill` takes at least one byte.
+  // `set` would copy byte by byte. `fill` needs at least one byte.
   if (bytes.length > 0) Buffer.from(copy).fill(bytes);
   return new Uint8Array(copy);
 }

@@ -1,9 +1,13 @@
 /**
- * Counts requests of each webhook in memory, with what they change of its state, and writes them every few seconds in one statement; those of
- * many webhooks after the end of each minute, so that a webhook has one write a minute; from SPARSE_FROM webhooks on every five minutes and
- * without rows of minutes, except of webhooks that refused requests. The request path adds to one object, which its cached webhook refers to: 1 ns of the
- * 27.8 us that a request costs in the event loop. Webhooks without requests are not looked at: a look at 100,000 of them stopped the loop for
- * 120 ms every five seconds. A process that is killed loses the counts since its last write.
+ * Counts the requests of each webhook in memory, with the changes that they make to its state, and writes them to the database:
+ *
+ *     up to VALUES_MAX webhooks     every few seconds, in one statement
+ *     more webhooks                 after the end of each minute, so that a webhook has one write a minute
+ *     SPARSE_FROM webhooks or more  every five minutes and without rows of minutes, except for webhooks that refused requests
+ *
+ * The request path adds to one object, which its cached webhook refers to: 1 ns of the 27.8 us that a request costs in the event loop.
+ * Webhooks without requests are skipped: visiting 100,000 of them stopped the loop for 120 ms every five seconds. A process that is killed
+ * loses the counts since its last write.
  */
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
@@ -36,7 +40,7 @@ export class WebhookCounter {
     return this.#counts;
   }
 
-  /** Returns the counts to be added to at once. */
+  /** Returns the counts. The caller adds to them in the same turn: a later collection resets them. */
   touch(): WebhookCounts {
     if (!this.#isTouched) {
       this.#isTouched = true;
@@ -45,7 +49,7 @@ export class WebhookCounter {
     return this.#counts;
   }
 
-  /** The secret of requests from now on. */
+  /** Sets the secret that requests use from now on. */
   rotateTo(secretId: string | null): void {
     rotateTo(this.#counts, secretId);
   }
@@ -90,7 +94,7 @@ export class IngestCounts {
     this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOf, { isUrgent: true, collect });
   }
 
-  /** The counter of a webhook: always the same. @param secretId its current secret */
+  /** Returns the counter of a webhook, always the same object. @param secretId its current secret */
   of(webhookId: string, secretId: string | null = null): WebhookCounter {
     let counter = this.#counters.get(webhookId);
     if (counter === undefined) {
@@ -101,7 +105,7 @@ export class IngestCounts {
     return counter;
   }
 
-  /** Waits for a write in progress, then writes the counts. After an error they are kept, with their minute, for the next write. */
+  /** Waits for a write in progress, then writes the counts. After an error the counts keep their minute and wait for the next write. */
   flush(): Promise<void> {
     this.#collect(this.#minuteOfNow());
     return this.#rows.flush();
@@ -113,8 +117,8 @@ export class IngestCounts {
   }
 
   /**
-   * With many webhooks, their counts are collected once a span, in the first seconds of the next span; counts with refused requests each
-   * minute.
+   * With many webhooks, counts are collected once a span (one or five minutes), in the first seconds of the next span. Counts with refused
+   * requests are collected each minute.
    */
   #collectInTime(): void {
     const [beforeMs, minuteMs] = [this.#minuteMs, this.#minuteOfNow()];
@@ -145,7 +149,7 @@ export class IngestCounts {
 
   /**
    * Moves the counts into the rows of a minute, TURN_WEBHOOKS at each step.
-   * @param refusedOnly those of webhooks that refused requests since the last collection
+   * @param refusedOnly collects only webhooks that refused requests since the last collection
    */
   *#collectParts(minuteMs: number, refusedOnly: boolean): Generator<void> {
     const isSparse = this.#webhooks >= SPARSE_FROM && !this.#isUrgent;
@@ -169,7 +173,7 @@ export class IngestCounts {
     }
   }
 
-  /** Webhooks in use: at the begin of a load more than in the last collection. */
+  /** Number of webhooks in use. When a load begins, there are more than in the last collection. */
   get #webhooks(): number {
     return Math.max(this.#active, this.#touched.length);
   }
@@ -179,7 +183,7 @@ export class IngestCounts {
   }
 }
 
-/** Makes this secret the current one. What the secret before has verified becomes uses of the previous secret. */
+/** Makes this secret the current one. The uses of the former secret become uses of the previous secret. */
 function rotateTo(counts: StateChange, secretId: string | null): void {
   if (counts.secretId === secretId) return;
   counts.previousUses += counts.uses;

@@ -44,9 +44,10 @@ export interface IngestParts {
 }
 
 const RETRY_SECONDS = 1;
-/** Longer, because an operator first has to configure the right SECRETS_KEY. */
+/** Longer than RETRY_SECONDS, because an operator first has to configure the right SECRETS_KEY. */
 const SECRET_RETRY_SECONDS = 60;
 
+/** Creates the handler of POST /in/{webhook_id}, or of its batches. @param store stores and answers verified requests, see store.ts */
 export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => void {
   const inflater = new Inflater();
   return (exchange) => new IngestRequest(exchange, parts, store, inflater).start();
@@ -64,9 +65,9 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
   readonly #inflater: Inflater;
   #webhook: Webhook | null = null;
   #awaitsBody = false;
-  /** The decompressed body; null: it is not compressed, or is not read as JSON. */
+  /** The decompressed body; null: the body is not compressed, or nothing in it is read. */
   #inflated: Uint8Array | null = null;
-  /** Null: the sender signs the body as it is. */
+  /** The decompressed body in shared memory; null: the sender signs the body as it is sent. */
   #signed: Uint8Array<SharedArrayBuffer> | null = null;
 
   constructor(exchange: Exchange, parts: IngestParts, store: Store, inflater: Inflater) {
@@ -173,7 +174,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     if (outcome !== null) this.signatureChecked(outcome);
   }
 
-  /** Names the limit, and where it is set. */
+  /** The problem names the limit and the setting that decides it. */
   #tooLarge(): Problem {
     const { capBytes } = this.webhook;
     const setting =

@@ -77,7 +77,7 @@ export class KeyedLane implements Lane {
   }
 }
 
-/** The first row of each key, and for each row the index of its key there. */
+/** Returns the first row of each key, and for each given row the index in `distinct` of the row with its key. */
 function firstOfEachKey(rows: readonly KeyedRow[]): { distinct: KeyedRow[]; indexes: number[] } {
   const distinct: KeyedRow[] = [];
   const known = new Map<string, number>();

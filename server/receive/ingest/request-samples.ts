@@ -1,6 +1,6 @@
 /**
- * Samples requests that were refused for another reason than their signature, and duplicates, for the list of the requests of a webhook.
- * They wait in memory while the database is away. The counts are exact and elsewhere (ingest-counts.ts).
+ * Samples duplicates, and requests that were refused for a reason other than their signature, for a webhook's list of requests. Samples
+ * wait in memory while the database is away. ingest-counts.ts has the exact counts.
  */
 import type { Exchange } from '../../base/http/exchange.ts';
 import { MINUTE_MS } from '../../base/time/durations.ts';
@@ -14,7 +14,7 @@ const EVERY_MS = 1_000;
 const REASON_MINUTE_MAX = 10;
 const MINUTE_MAX = 600;
 /** Samples that wait for the database. */
-export const WAITING_MAX = 5_000;
+const WAITING_MAX = 5_000;
 
 export class RequestSamples {
   readonly #rows: WriteBehind<RequestSample>;
@@ -31,7 +31,7 @@ export class RequestSamples {
     );
   }
 
-  /** Samples an answered request, or passes over it. Refused signatures are kept as rejections. @param nowMs Unix milliseconds */
+  /** Samples an answered request, or skips it. Refused signatures are skipped: they are kept as rejections. @param nowMs Unix milliseconds */
   offer(exchange: Exchange, webhookId: string, nowMs: number): void {
     const { status, problemCode, isDuplicate } = exchange;
     const reason = isDuplicate ? 'duplicate' : problemCode;

@@ -20,11 +20,11 @@ export type SignatureOutcome =
   | { kind: 'malformed'; header: string }
   /** The check would have to read more of the body than a scheme allows, see body-bounds.ts. */
   | { kind: 'body_too_complex' }
-  /** The signature is valid. `distanceMs`: how far its time is ahead of the clock; negative: behind. Null: it holds no time. */
+  /** The signature is valid. `distanceMs`: how far its time is ahead of the clock; negative: behind; null: no readable time. */
   | { kind: 'timestamp'; distanceMs: number | null }
   /** No thread verified it in time. */
   | { kind: 'unavailable' }
-  /** A secret that may verify it cannot be decrypted. */
+  /** A secret that may have made the signature cannot be decrypted. */
   | { kind: 'unreadable' };
 
 const verified: SignatureOutcome = { kind: 'verified' };
@@ -36,7 +36,7 @@ interface SignatureParts {
   verifier: Verifier;
   /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
   publicUrl: string;
-  /** Called when a request is accepted. `secretIndex` is the index of the secret in `secretIds` of the webhook. */
+  /** Called when a signature is accepted. `secretIndex`: index of its secret in the webhook's `secretIds`. */
   onVerified: (webhook: Webhook, secretIndex: number) => void;
 }
 
@@ -56,6 +56,7 @@ export interface ReceivedRequest {
 /** Returns the outcome, or null while a thread verifies the signature. */
 export type SignatureCheck = (request: ReceivedRequest, nowMs: number) => SignatureOutcome | null;
 
+/** Creates the check of received requests. A check compares a token at once, and has a thread verify any other signature. */
 export function createSignatureCheck(parts: SignatureParts): SignatureCheck {
   return (request, nowMs) => {
     const { exchange, webhook } = request;
@@ -125,7 +126,7 @@ class PendingCheck implements VerifyTask {
 
   conclude(verdict: SignatureVerdict): SignatureOutcome {
     const { webhook, json } = this.#request;
-    // The unreadable secret may have made this signature, and a sender treats 403 as final.
+    // The unreadable secret may have made this signature: the sender has to retry, and would treat 403 as final.
     if (verdict.kind !== 'verified')
       return verdict.kind === 'mismatch' && isUnreadable(webhook, this.#nowMs) ? unreadableSecret : verdict;
     const { clock } = webhook.scheme;
@@ -143,7 +144,7 @@ function isUnreadable({ unreadableUntilMs }: Webhook, nowMs: number): boolean {
   return nowMs < unreadableUntilMs;
 }
 
-/** A token is compared here: its hash costs 1 us, a message to a thread more. */
+/** Compares a token in this thread: its hash costs 1 us, and a message to another thread more. */
 function tokenVerdict(keyring: Keyring, { digests }: PresentedSignatures): SignatureVerdict {
   const keyIndex = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
   return keyIndex < 0 ? { kind: 'mismatch' } : { kind: 'verified', keyIndex };
@@ -159,7 +160,7 @@ type Refused = Extract<
   { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' | 'body_too_complex' }
 >;
 
-/** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
+/** The problem that answers a refused request. With the default scheme, its detail is that of the table of errors. */
 export function refusalOf({ scheme, refusedStatus }: Webhook, outcome: Refused): Problem {
   const code = refusedStatus === 401 ? 'signature_unauthenticated' : (`signature_${outcome.kind}` as const);
   return problem(code, scheme.name === DEFAULT_SCHEME ? undefined : detailOf(scheme, outcome));

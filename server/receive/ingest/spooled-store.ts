@@ -43,14 +43,14 @@ export class SpooledStore {
       if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.report(outcome);
       this.#spool(cell).commits.add({
         rows,
-        // Report the failure of the commit: the full spool is not its cause.
+        // If the spool refuses too, report why the commit failed: a full spool is not the cause.
         report: (spooled) => group.report(spooled.kind === 'stored' ? spooled : outcome),
       });
     };
     this.#parts.events.store({ rows, cell, report });
   }
 
-  /** Those of one cell, limited by QUEUE_EVENTS_MAX. */
+  /** Events of one cell that wait for the spool, limited by QUEUE_EVENTS_MAX. */
   queuedIn(cell: number): number {
     return this.#spools.get(cell)?.commits.queued ?? 0;
   }

@@ -1,4 +1,4 @@
-/** The last steps of ingest.ts, from a verified body to a row of `events` and the answer: of a body that is one event; batch.ts stores lines. */
+/** The last steps of ingest.ts for a body that is one event: from the verified body to a row of `events` and the answer. See batch.ts too. */
 import { randomFillSync } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater } from '../../base/http/problem.ts';
@@ -83,8 +83,8 @@ class SingleEvent implements EventGroup {
   }
 
   /**
-   * Answers as the webhook says, else with the default.
-   * @param more further members. The size is that of this request's body; the stored event of a duplicate may have another one.
+   * Answers with the text that the webhook sets, or with the default answer.
+   * @param more further members. `bytes` is the size of this request's body; the stored event of a duplicate may have another size.
    */
   #answer(status: number, id: string, receivedAt: string, more: string): void {
     const { exchange, webhook, body, json } = this.#request;
@@ -115,8 +115,8 @@ export function refuseStore(exchange: Exchange, outcome: Exclude<StoreOutcome, {
 }
 
 /**
- * Puts the id of the stored event, or of the first one of a batch, into a header of the answer: its body may be the text that the webhook
- * sets.
+ * Puts the id of the stored event, or of the first event of a batch, into a header: the body of the answer may be a text that the webhook
+ * sets, without the id.
  */
 export function noteEvent(exchange: Exchange, id: string): void {
   exchange.eventId = id;
@@ -171,7 +171,7 @@ export class RowMaker {
     };
   }
 
-  /** Converts each body to an event. All events have the same receive time, and their ids increase. @param keys of the bodies, or null. */
+  /** Converts each body to an event. All have the same receive time, and their ids increase. @param keys one for each body; null: none */
   many(
     exchange: Exchange,
     webhook: Webhook,
@@ -206,8 +206,8 @@ export function dedupeValue(exchange: Exchange, webhook: Webhook, body: Uint8Arr
 }
 
 /**
- * Key of a request that is one event; null: it has no id. Where signed batches are taken, it is that of the first line, so that a batch
- * which an unauthenticated client repeats at the other address is known.
+ * Deduplication key of a request that is one event; null: the request has no id. Where the scheme signs batches, the key is that of a
+ * batch's first line: a signed batch that a client replays as one event is then a duplicate.
  */
 export function requestKey(exchange: Exchange, webhook: Webhook, body: Uint8Array): Uint8Array | null {
   const value = dedupeValue(exchange, webhook, body);
@@ -220,7 +220,7 @@ export function dedupeKey(value: string, line?: number): Uint8Array {
   return sha256(line === undefined ? value : `${value}#${line}`);
 }
 
-/** RFC 9562, section 6.2, method 2: a random number incremented by one for each id of the same millisecond. */
+/** Replaces the last 4 bytes of an id. RFC 9562, section 6.2, method 2: ids of one millisecond have consecutive numbers at their end. */
 function withLastWord(id: Uint8Array, word: number): Uint8Array {
   const next = Buffer.from(id);
   next.writeUInt32BE(word, 12);

@@ -1,9 +1,10 @@
 /**
- * Requests below /in/ whose URL is of no webhook (404), by client and path, in bounded memory: unauthenticated clients choose both.
+ * Counts requests below /in/ whose URL belongs to no webhook (404), by client and path. Memory is bounded, because unauthenticated clients
+ * choose both.
  *
- * Frequent ones are kept whatever clients send (Misra and Gries, 1982): when the table is full, a new one takes 1 from the count of each,
- * and those at 0 make room. So a count is at most 1/101 of all these requests too low, and what is more frequent than that is in the table.
- * A client fills at most CLIENT_PATHS_MAX rows; its further paths share one.
+ * Frequent rows are kept whatever clients send (Misra and Gries, 1982): when the table is full, a request without a row subtracts 1 from
+ * every count, and rows at 0 are removed. So a count is too low by at most 1/101 of all these requests, and a client and path with a larger
+ * share are in the table. A client has at most CLIENT_PATHS_MAX rows, and one more that its further paths share.
  */
 
 export const UNKNOWN_URLS_MAX = 100;
@@ -32,7 +33,7 @@ export class UnknownUrls {
     else this.#add(client, this.#pathsOf(client) < CLIENT_PATHS_MAX ? shown : FURTHER_PATHS, nowMs);
   }
 
-  /** The most frequent, at most `max`. */
+  /** The most frequent rows, at most `max`. */
   top(max: number): UnknownUrl[] {
     return [...this.#byKey.values()].sort((one, other) => other.requests - one.requests).slice(0, max);
   }
@@ -57,7 +58,7 @@ export class UnknownUrls {
   }
 }
 
-/** The space separates them: an address has none. */
+/** An address contains no space, so the key is unambiguous. */
 function keyOf(client: string, path: string): string {
   return `${client} ${path}`;
 }

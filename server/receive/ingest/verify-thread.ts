@@ -48,8 +48,8 @@ export class VerifyThread {
   ) {
     const { port1, port2 } = new MessageChannel();
     this.port = port1;
-    // Verdicts travel in messages, never through shared memory: a thread that resumes after it was given up can read old bodies, but
-    // cannot change a verdict, because its port is closed.
+    // Verdicts travel in messages, never through shared memory: a thread that was given up and resumes can read old bodies, but cannot
+    // change a verdict, because its port is closed.
     port1.on('message', (verdicts: Uint8Array) => {
       const batch = this.batch!;
       this.batch = null;
@@ -76,7 +76,7 @@ export class VerifyThread {
   }
 }
 
-/** @param answer the thread's byte for a request. */
+/** @param answer the thread's byte for a request: 0 for a mismatch, else the index of the key plus 1 */
 export function verdictOf(answer: number): SignatureVerdict {
   if (answer === 0) return mismatch;
   return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyIndex: answer - 1 };
@@ -122,7 +122,7 @@ function flat(keyrings: readonly Keyring[]): Pick<VerifyBatch, 'keyrings' | 'key
   return { keyrings: Uint32Array.from(numbers), keys: joined(all) };
 }
 
-/** Copies into an array of its own: with a Buffer, the message copies the pool of 8 KB that it is a part of, for each one. */
+/** Joins the parts in memory of their own. A small Buffer is a part of a pool of 8 KB, and a message would copy the whole pool. */
 function joined(parts: readonly Uint8Array[]): Uint8Array {
   let bytes = 0;
   for (const part of parts) bytes += part.length;
@@ -135,10 +135,10 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** The last of the objects that are looked at: a look at all 256 webhooks of a batch would cost more than a message with one twice. */
+/** Number of latest objects to compare. Comparing all 256 webhooks of a batch would cost more than a message that has one twice. */
 const LOOKED_AT_MAX = 8;
 
-/** Objects in order of first use, mostly distinct: many requests of a batch have one of the latest. */
+/** Objects in order of use. Most are distinct: many requests of a batch share one of the latest objects, and get its index. */
 class Latest<T> {
   readonly all: T[] = [];
 

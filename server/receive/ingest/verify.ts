@@ -8,11 +8,11 @@ const BATCH_ITEMS_MAX = 256;
 /** Body bytes in one task, so that small bodies do not wait for a few huge ones. */
 const BATCH_BYTES_MAX = 4_194_304;
 /**
- * After a thread died or hung, the requests of its batch are verified again one by one, so that only the one at fault fails twice and
- * gets 503. After so many failures the remaining requests of the batch get 503 too: each failure may take HMAC_TIMEOUT_MS.
+ * After a thread died or hung, the requests of its batch are verified again one by one: only the request at fault fails twice, and gets
+ * 503. After this many failures the remaining requests of the batch get 503 too: each failure may take HMAC_TIMEOUT_MS.
  */
 const BATCH_FAILURES_MAX = 4;
-/** Checks for an overdue batch within HMAC_TIMEOUT_MS. */
+/** Number of checks for an overdue batch within HMAC_TIMEOUT_MS. */
 const OVERDUE_CHECKS = 4;
 
 export interface VerifyObserver {
@@ -130,7 +130,7 @@ export class Verifier {
     this.#dispatch();
   }
 
-  /** Gives up a request that failed again, and after too many of them the rest of their batch. */
+  /** Gives up a request that failed again; after BATCH_FAILURES_MAX failures also the other requests of its first batch. */
   #giveUp(batch: Batch, failed: FailedBatch): void {
     const isLast = ++failed.failures >= BATCH_FAILURES_MAX;
     const rest = isLast ? this.#retries.filter((retry) => retry.failed === failed) : [];
@@ -138,7 +138,7 @@ export class Verifier {
     for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.takeVerdict(noVerdict);
   }
 
-  /** After a stall of the event loop, timers run before the verdicts that have arrived are read: they are read first (setImmediate). */
+  /** After a stall of the event loop, timers run before arrived verdicts are read. So setImmediate waits until the verdicts are read. */
   #abortOverdue(): void {
     const nowMs = performance.now();
     for (const thread of this.#threads) {

@@ -24,13 +24,13 @@ const SCHEMES_MAX = 1_000;
 export interface Webhook {
   readonly id: string;
   readonly idBytes: Uint8Array;
-  /** Where its new events are stored. */
+  /** The cell that stores its new events. */
   readonly cell: number;
   readonly enabled: boolean;
   readonly scheme: Scheme;
   /** Lower case. A request with a known value of this header is not stored again. */
   readonly dedupeHeader: string | null;
-  /** Path of the sender's id in the body, for a scheme that has it there; null: `dedupeHeader` alone counts. */
+  /** Path of the sender's id in the body, for a scheme that has the id there; null: only `dedupeHeader` counts. */
   readonly dedupePath: readonly PathStep[] | null;
   /** Reads the type of an event; null: its events have none, which costs nothing. */
   readonly eventType: EventTypeReader | null;
@@ -38,7 +38,7 @@ export interface Webhook {
   readonly orderKeys: OrderReader | null;
   /** True: members of the body are read, or its decompressed bytes are signed. */
   readonly readsJson: boolean;
-  /** Null: the default. */
+  /** Null: the default answer. */
   readonly answer: CompiledAnswer | null;
   /** Status of the response to a request whose signature is refused. */
   readonly refusedStatus: RefusedStatus;
@@ -112,7 +112,7 @@ export function webhookDirectory(source: WebhookSource, saved: readonly WebhookR
   return { directory, unreadable };
 }
 
-/** The webhook's keys at `nowMs`. That of an expired previous secret is removed. */
+/** Returns the webhook's keys at `nowMs`, and removes the keys of a previous secret that has expired. */
 export function keyringAt(webhook: Webhook, nowMs: number): Keyring {
   const { previousExpiresAtMs, keyring } = webhook;
   const current = isCurrent(webhook, 0) ? webhook.keysPerSecret : 0;

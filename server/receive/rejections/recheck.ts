@@ -25,7 +25,7 @@ import {
 } from '../../store/queries/rejections/rejections.ts';
 import { nearestWithin, readHorizon } from '../../store/retention/partitions.ts';
 import { dedupeKey } from '../ingest/store.ts';
-import { readKeyrings, storedRequest, verificationUnavailable } from './sampler.ts';
+import { ROUND_MAX, readKeyrings, storedRequest, verificationUnavailable } from './sampler.ts';
 
 export interface RejectionParts {
   database: Database;
@@ -39,7 +39,7 @@ export interface RejectionParts {
 /** Header with the time when the request was refused. The `received_at` of the event is the time of acceptance. */
 const REFUSED_AT_HEADER = 'weir-refused-at';
 
-/** `isNew`: false if the event was stored already: it was accepted before, or the sender retried it (known by the webhook's dedupe_header). */
+/** `isNew`: false if the event was stored before: the rejection was accepted, or the sender retried it with the same dedupe_header. */
 interface Accepted {
   eventId: string;
   isNew: boolean;
@@ -53,8 +53,6 @@ interface SimilarChecked {
 
 /** Rejections that one fix checks again, with their bodies: at most 6.4 MB at the default REJECTION_BODY_BYTES_MAX. */
 export const SIMILAR_MAX = 100;
-/** Requests of one round of the thread, as in the sampler: its timeout is for 25. */
-const ROUND_MAX = 25;
 
 export class Rejections {
   readonly #parts: RejectionParts;
@@ -117,7 +115,7 @@ export class Rejections {
   }
 
   /**
-   * Checks the newest rejections again that resemble this one: same webhook, reason and header, at most SIMILAR_MAX.
+   * Checks the newest rejections with the same webhook, reason and header again, at most SIMILAR_MAX.
    * @param change what was changed at the webhook before, for the audit log
    */
   async recheckSimilar(rejection: RejectionRecord, change: object, actor: Actor): Promise<Result<SimilarChecked>> {
@@ -139,7 +137,7 @@ export class Rejections {
     return { kind: 'done', value: outcome };
   }
 
-  /** @returns null when a secret cannot be opened, or the thread fails */
+  /** Diagnoses the rejections in rounds. Returns null when a secret cannot be opened, or the thread fails. */
   async #judge(rejections: readonly RejectionDetail[]): Promise<Judged[] | null> {
     const { database, keys, diagnose } = this.#parts;
     const ids = [...new Set(rejections.map(({ webhook_id }) => webhook_id))];
@@ -164,7 +162,7 @@ interface Judged {
 }
 
 function judgedOf({ id, reason: first, signatures }: RejectionDetail, { reason: now, ...rest }: Diagnosis): Judged {
-  // Without the signature value the reason cannot change, unless the webhook no longer requires a signature.
+  // A rejection without the stored signature keeps its first reason, unless the webhook requires no signature now.
   const isWhole = signatures.every(({ value }) => value !== null);
   return {
     id,
@@ -191,7 +189,7 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
     eventType: typeOf?.(request, json) ?? null,
     body,
     orderKeys: keysOf?.(request, json) ?? null,
-    // Without the webhook's dedupe_header, the key is that of the rejection's id.
+    // A request without the webhook's dedupe_header gets a key from the rejection's id.
     key: rejection.dedupe_key ?? dedupeKey(rejection.id),
   };
 }

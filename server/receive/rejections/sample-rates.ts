@@ -6,9 +6,9 @@ import { MINUTE_MS } from '../../base/time/durations.ts';
 
 /** Requests that one process diagnoses: a body of 64 KiB takes at most 30 ms of CPU, 1 KiB takes 1 ms. */
 const ALL_DIAGNOSED = { perSecond: 5, burst: 100 };
-/** Those of one webhook: all of a minute with at most 60 rejections. A busy webhook leaves room for the others. */
+/** Requests of one webhook that are diagnosed: a minute with at most 60 rejections is covered. A busy webhook leaves room for others. */
 const WEBHOOK_DIAGNOSED = { perSecond: 1, burst: 60 };
-/** Those of one webhook that are stored whatever their reason. */
+/** Requests of one webhook that are stored whatever their reason. */
 const WEBHOOK_STORED = { perSecond: 1, burst: 10 };
 /**
  * Reserve for the first request of a minute with its webhook, verdict and client address: the requests of one client must not hide those

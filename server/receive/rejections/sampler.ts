@@ -22,22 +22,22 @@ import { SampleRates } from './sample-rates.ts';
 /** Time to collect samples before a round, and before the next attempt while the database is away. */
 const GATHER_MS = 250;
 const AWAY_MS = 2_000;
-/** Samples of one round: the thread's timeout is for 25. */
-const ROUND_MAX = 25;
-/** Characters stored of a signed URL. HEADER_BYTES_MAX does not limit the request line, so a longer one is possible; it verifies nothing. */
+/** Samples, or rejections checked again, in one round of the thread: its timeout allows for 25. */
+export const ROUND_MAX = 25;
+/** Characters stored of a signed URL. A longer one is possible, because HEADER_BYTES_MAX excludes the request line; cut, it cannot verify. */
 const URL_CHARACTERS_MAX = 8_192;
 /** Bytes waiting for a round. Samples over the limit are dropped. Headers and URL count as in memory: two bytes per character. */
 export const WAITING_BYTES_MAX = 4_194_304;
 /** What a sample takes beside its body, headers and URL. */
 export const SAMPLE_BYTES = 1_024;
-/** Bytes waiting for a round at which only samples are taken that are stored in any case: large bodies of one webhook leave room. */
+/** Above this number of waiting bytes only samples that are stored in any case are taken, so that large bodies of one webhook leave room. */
 const UNSURE_BYTES_MAX = WAITING_BYTES_MAX / 2;
 
 export interface RejectionObserver {
-  /** `samples` refused signatures were not sampled. */
+  /** This number of refused signatures was not sampled. */
   passedOver(why: 'sampled_out' | 'queue_full', samples: number): void;
   stored(reasons: readonly RejectionReason[]): void;
-  /** `samples` samples were lost: the database refused them, or the thread failed. */
+  /** This number of samples was lost: the database refused them, or the thread failed. */
   failed(samples: number, error: Error): void;
 }
 
@@ -64,7 +64,7 @@ interface RejectionSample {
   >;
   receivedAtMs: number;
   headers: readonly string[];
-  /** A body that is too large to be kept cannot be judged again. */
+  /** Whether the body exceeds the bounds of its scheme. Decided now, because a large body is not kept. */
   exceedsBounds: boolean;
   heldBytes: number;
 }
@@ -88,7 +88,7 @@ export class RejectionSampler {
   }
 
   /**
-   * Samples a refused request, or passes over it. Synchronous; the body may be reused afterwards.
+   * Samples a refused request, or skips it. Synchronous: the body may be reused afterwards.
    * @param verdict how the check of the signature ended
    */
   offer(request: Pick<ReceivedRequest, 'exchange' | 'webhook' | 'body' | 'json'>, verdict: string): void {

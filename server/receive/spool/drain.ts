@@ -1,6 +1,6 @@
 /**
  * Moves the events of the spool into the database: files of an installation, oldest first, one at a time. Only one process drains a
- * folder (see folder.ts), and each file has one drain. It may be killed anywhere: a file is removed only after its events are committed,
+ * folder (see folder.ts), and each file has one drain. A drain may be killed anywhere: a file is removed only after its events are committed,
  * and an event that is stored again is skipped by its id.
  */
 import { join } from 'node:path';
@@ -51,11 +51,11 @@ export class Drain {
     this.#stopping = true;
   }
 
-  /** False: stopped before its end. */
+  /** Resolves with false when `stop` ended the drain before the end of the file. */
   async #drainFile({ stem, state }: SegmentName): Promise<boolean> {
     const { disk, folder, observer } = this.#parts;
     const path = join(folder, fileName(stem, 'draining'));
-    // From here on its writer starts another file, see writer.ts.
+    // The rename makes the writer of this file start another one, see writer.ts.
     if (state === 'open') await disk.rename(join(folder, fileName(stem, 'open')), path);
     const file = await disk.open(path);
     let outcome: 'whole' | 'damaged' | 'stopped';
@@ -103,7 +103,7 @@ export class Drain {
   }
 }
 
-/** Files with events for the database, oldest first; one that a drain has begun is the first. */
+/** Files with events for the database, oldest first. A file whose drain has begun comes before all others. */
 export async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> {
   const names = (await disk.list(folder)).map(({ name }) => parseName(name));
   const rank = ({ state, stem }: SegmentName) => `${state === 'draining' ? 0 : 1} ${stem}`;
@@ -123,7 +123,7 @@ interface CellDrainParts {
   observer: DrainObserver;
 }
 
-/** Where the events of a file are stored: those of a cell that was removed at home. */
+/** The cell in which the events of a file are stored: the home cell if the file's own cell was removed. */
 export function cellOfFile(cells: Cells, { cell }: SegmentName): Cell {
   return cells.find(cell) ?? cells.numbered(0);
 }

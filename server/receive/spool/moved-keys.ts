@@ -1,7 +1,7 @@
 /**
- * Deduplication keys of spooled events whose webhook has moved since: an event is stored in the cell that its id names, and its key is compared
- * and stored where the keys of the webhook are now. The key is first: if the drain is interrupted before the event is stored, the next attempt
- * finds the key as its own.
+ * Deduplication keys of spooled events whose webhook has moved since. The event is stored in the cell that its id names; its key is compared
+ * and stored in the cell that has the webhook's keys now. The key is stored first: if the drain is interrupted before the event is stored,
+ * the next attempt finds the key as its own.
  */
 import { z } from 'zod';
 import { cellNumber } from '../../model/cells.ts';
@@ -12,7 +12,10 @@ const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, 
 /** A webhook whose keys are not in the cell of its spooled events. `cell`: where they are, or on their way to. */
 type Elsewhere = z.output<typeof elsewhereSchema>[number];
 
-/** SQL: webhooks of spooled rows with a key that are not in this cell, or are moving. A row that it misses is safe: `storeSql` refuses it. */
+/**
+ * SQL: webhooks of spooled rows with a key that are not in this cell, or are moving. A webhook that it misses is safe: `storeSql` counts its
+ * keys, and the caller rolls back.
+ */
 export function elsewhereSql(cell: number): string {
   return `
     select coalesce(json_agg(json_build_object('webhook', id, 'cell', webhooks.cell, 'moving', moving_from is not null)), '[]')::text
@@ -51,7 +54,7 @@ export const claimSql = `
   select event::text || ' ' || coalesce(event_id::text, '')
   from given left join claimed on webhook_id = webhook and claimed.key = given.key`;
 
-/** The event of each key by the event that claims it. Rejects when the keys are not in the cell. @param lines the answer to `claimSql` */
+/** Maps each event to the event that has its key. Throws when the keys are not in the cell. @param lines the answer to `claimSql` */
 export function readOwners(lines: readonly string[], keys: readonly SpooledKey[], cell: number): Map<string, string> {
   const answered = new Map(lines.map((line) => line.split(' ') as [string, string]));
   return new Map(

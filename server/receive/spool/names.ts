@@ -23,8 +23,8 @@ export interface SegmentName {
 }
 
 /**
- * The version is that of the file's format. A release that does not know a format leaves its files alone for their names: one that cannot
- * read the head of a file would find no frame in it, and remove it.
+ * `v2` is the version of the file format. A release ignores names with a version that it does not know: it could not read the head of such a
+ * file, would find no frame in it, and would remove it.
  */
 const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}-v2(?:-c([1-9]\d{0,3}))?)\.([a-z]+)$/;
 
@@ -34,16 +34,17 @@ export function newStem(nowMs: number, cell = 0): string {
   return `${unique}-v2${cell === 0 ? '' : `-c${cell}`}`;
 }
 
-/** The name of a file with this event alone: it has the time of the id, and its random bits in place of the process and the random part. */
+/** The stem of a file with this event alone: the time of the id, then its random bits in place of the process and the random part. */
 export function stemOfEvent(id: Buffer): string {
   return `${String(id.readUIntBE(0, 6)).padStart(13, '0')}-${id.readUInt32BE(8)}-${id.toString('hex', 12)}-v2`;
 }
 
+/** `STEM.STATE`, without the folder. */
 export function fileName(stem: string, state: SegmentState): string {
   return `${stem}.${state}`;
 }
 
-/** Null for other files. */
+/** Reads the name of a segment file; null: the file is not a segment, or has an unknown version. */
 export function parseName(name: string): SegmentName | null {
   const [, stem, created, pid, cell, state] = shape.exec(name) ?? [];
   if (stem === undefined || !segmentStates.includes(state as SegmentState)) return null;
@@ -56,7 +57,7 @@ export function parseName(name: string): SegmentName | null {
   };
 }
 
-/** True while the events of the file are on their way to the database. */
+/** True while the events of the file wait for the database. */
 export function isWaiting({ state }: SegmentName): boolean {
   return state === 'open' || state === 'draining';
 }

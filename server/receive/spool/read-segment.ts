@@ -34,7 +34,7 @@ type Read =
   | { kind: 'torn' }
   | { kind: 'damaged'; next: number };
 
-/** A frame by its head: its payload may be bad. */
+/** A frame whose head is good. Its payload is not checked yet. */
 interface Candidate {
   head: Buffer;
   events: number;
@@ -43,9 +43,9 @@ interface Candidate {
   end: number;
 }
 
-/** The largest payload is one batch: its body and its headers, 100,000 times at most HEADER_BYTES_MAX. */
+/** The largest payload is one batch: a body of at most 256 MiB and headers of at most 32 MiB (see batch.ts), in 100,000 rows. */
 const PAYLOAD_BYTES_MAX = 2_147_483_647;
-/** A search reads so much at once. It begins with little, because the next frame is usually near. */
+/** Bytes that a search reads at once. The first read is small, because the next frame is usually near. */
 const SEARCH_BYTES = { first: 4_096, max: 1_048_576 };
 
 /** Returns the head of a segment; null if it is incomplete or damaged. */
@@ -70,7 +70,7 @@ export async function readFrame(file: DiskFile, { mark, columns }: Head, at: num
   if (candidate === null) return search(file, mark, at + 1, bytes);
   const frame = { events: candidate.events, payload: await readPayload(file, candidate) };
   const { end: next } = candidate;
-  // Both sizes are whole, so the frame ends where its head says.
+  // Both sizes match their complements, so the frame ends where its head says.
   if (!isGood(candidate, frame.payload)) return search(file, mark, next, bytes);
   return areRows(frame, columns.length + 1) ? { kind: 'frame', frame, next } : { kind: 'damaged', next };
 }
@@ -86,8 +86,8 @@ export async function readFrameSize(
 }
 
 /**
- * For a file without a good head: true if a good frame with any key is in it, in a body or not, or if that would take more than reading the
- * file once more. Such a file is kept.
+ * For a file without a good head. Returns true if the file holds a good frame with any key, even inside a body, or if finding out would read
+ * more bytes than the file has. Such a file is kept.
  */
 export async function mayHoldFrame(file: DiskFile): Promise<boolean> {
   const bytes = await file.bytes();

@@ -31,7 +31,7 @@ export const CHECKSUM_BYTES = 8;
 const SIZES_BYTES = 8;
 const KEY_FIELD_BYTES_MAX = 4 + 32;
 
-/** The beginning of each frame in a file with this key; default: in a new file. */
+/** The first bytes of each frame in a file with this key. Default: a new random key, for a new file. */
 export function frameMark(key: Uint8Array = randomBytes(KEY_BYTES)): Buffer {
   return Buffer.concat([FRAME_MAGIC, key]);
 }
@@ -51,7 +51,7 @@ export function encodeHead(mark: Buffer, names: readonly string[] = columns): Bu
   return Buffer.concat([head, checksum(head)]);
 }
 
-/** Encodes events as one frame, with room for its head: `sealFrame` writes it when the file is known. */
+/** Encodes events as one frame with room for its head, which `sealFrame` writes when the file is known. */
 export function encodeFrame(rows: readonly EventRow[]): Buffer {
   let bytesMax = FRAME_OVERHEAD_BYTES;
   for (const row of rows) bytesMax += rowBytesMax(row) + KEY_FIELD_BYTES_MAX;
@@ -70,7 +70,7 @@ function writeKeyedRow(frame: Buffer, start: number, row: EventRow): number {
   return at + row.key.length;
 }
 
-/** Writes the head of a frame for a file, over that for another one. Returns the frame. */
+/** Writes the head of a frame for the file with this mark. A head for another file is overwritten. Returns the frame. */
 export function sealFrame(frame: Buffer, events: number, mark: Buffer): Buffer {
   const bytes = frame.length - FRAME_OVERHEAD_BYTES;
   mark.copy(frame);
@@ -131,7 +131,7 @@ export function keyedRows(names: readonly string[], rows: Frame): SpooledKey[] {
   );
 }
 
-/** The bytes of one field of each row; none for null. */
+/** The bytes of one field of each row; empty for null. */
 function fieldsOf({ events, payload }: Frame, column: number): Buffer[] {
   const fields: Buffer[] = [];
   for (let row = 0, start = 0; row < events; row++, start = endOfRow(payload, start)) {
@@ -162,6 +162,7 @@ export function areRows({ events, payload }: Frame, fields: number): boolean {
   return at === payload.length;
 }
 
+/** The first CHECKSUM_BYTES bytes of the SHA-256 of the parts together. */
 export function checksum(...parts: Uint8Array[]): Buffer {
   const hash = createHash('sha256');
   for (const part of parts) hash.update(part);

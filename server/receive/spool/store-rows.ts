@@ -25,14 +25,14 @@ export interface DrainParts {
 /** The database cannot store anything now; the message is the reason. */
 export class Unavailable extends Error {}
 
-/** Stores the rows; those that the database refuses are moved to a file of their own. Rejects with Unavailable. */
+/** Stores the rows. Each event that the database refuses is moved to its own file. Rejects with Unavailable. */
 export async function storeRows(parts: DrainParts, columns: readonly string[], rows: Frame): Promise<void> {
   const { target, observer } = parts;
   let result = await target.store(columns, rows);
   if (result.kind === 'unavailable' && result.partitionMissing) {
     await target.createPartitions(columns, rows).catch((error: Error) => throwUnavailable(error.message));
     result = await target.store(columns, rows);
-    // A partition that is still missing: CHECK constraints have the same SQLSTATE, so the row is refused.
+    // The partitions exist now. CHECK constraints have the same SQLSTATE as a missing partition, so the row itself is refused.
     if (result.kind === 'unavailable' && result.partitionMissing)
       result = { kind: 'refused', sqlState: '23514', message: result.reason };
   }
@@ -58,7 +58,7 @@ async function putAside({ disk, folder }: DrainParts, columns: readonly string[]
     await disk.flushFolder(folder);
     return false;
   }
-  // Left by a drain that was killed.
+  // A drain that was killed may have left a draft.
   await disk.remove(draft).catch(() => {});
   const file = await disk.create(draft);
   try {
@@ -73,6 +73,7 @@ async function putAside({ disk, folder }: DrainParts, columns: readonly string[]
   return true;
 }
 
+/** Throws Unavailable. */
 export function throwUnavailable(reason: string): never {
   throw new Unavailable(reason);
 }

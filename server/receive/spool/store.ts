@@ -24,10 +24,12 @@ export interface DrainCounts {
 /** Counts over many transactions, with the events that the database refused. */
 export type DrainTotals = DrainCounts & { refused: number };
 
+/** Totals of 0. */
 export function noTotals(): DrainTotals {
   return { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
 }
 
+/** Adds the counts of one transaction to the totals. */
 export function addCounts(totals: DrainCounts, more: DrainCounts): void {
   for (const name of ['stored', 'duplicates', 'known', 'webhookDeleted'] as const) totals[name] += more[name];
 }
@@ -91,8 +93,8 @@ export class SpoolStore {
   }
 
   /**
-   * Claims deduplication keys for spooled events that are stored in other cells. Returns the event of each key by the event that claims it.
-   * Rejects when the keys of one of the webhooks are not here.
+   * Claims deduplication keys in this cell for spooled events of other cells. Returns, for each event, the event that has its key. Rejects
+   * when the keys of one of the webhooks are not in this cell.
    */
   async claim(keys: readonly SpooledKey[]): Promise<Map<string, string>> {
     const values = [JSON.stringify(keys), String(this.#cell.number), String(this.#retentionDays())];
@@ -137,11 +139,14 @@ export class SpoolStore {
     const [stored, fresh, webhookDeleted, elsewhere] = text!.split(' ').map(Number) as [number, number, number, number];
     if (elsewhere > 0) throw new Error(MOVING);
     await connection.run('commit');
-    // `fresh`: without a key, or with a key that no other event has.
+    // `fresh` counts events without a key, and events whose key belongs to no other event.
     return { kind: 'committed', stored, duplicates: rows.events - fresh, known: fresh - stored, webhookDeleted };
   }
 
-  /** Compares the keys of webhooks that are in other cells there, and takes them out of the rows. */
+  /**
+   * Claims the keys of moved webhooks in the cells that have them now. An event that gets its key is stored without a key here; an event
+   * whose key belongs to another event is removed from the rows.
+   */
   async #claimMoved(connection: CopyConnection, readKeys: () => readonly SpooledKey[]): Promise<void> {
     const elsewhere = readElsewhere(await connection.run(elsewhereSql(this.#cell.number)));
     if (elsewhere.some(({ moving }) => moving)) throw new Error(MOVING);

@@ -1,6 +1,6 @@
 /**
- * Appends events to the spool: one writer in each process for each cell, each with its own files, so nothing is locked between processes, and
- * the events of a cell that is away hold up no others.
+ * Appends events to the spool. Each process has one writer for each cell, each writer has its own files: nothing is locked between processes,
+ * and the events of a cell that is away do not delay those of other cells.
  *
  * The drain takes a file by renaming it, whether its process lives or not, and reads it afterwards. So a writer checks the name of its
  * file after each flush. If the name is still there, the drain has not read the file yet, and will find the frame. Otherwise the drain may
@@ -42,7 +42,7 @@ interface Segment {
 }
 
 const SEGMENT_BYTES = { min: 65_536, max: 16_777_216 };
-/** How long the known state of the folder is used, and how long a failed disk is not tried again. */
+/** How long the known state of the folder is used. A disk that failed is not tried again for this long either. */
 const CHECK_EVERY_MS = 1_000;
 
 /** Size at which a writer starts its next file: every writer can have several within the limit. */
@@ -61,7 +61,7 @@ export class SpoolWriter {
     this.#parts = parts;
   }
 
-  /** Resolves with null when the events survive a power cut, all of them; otherwise with the reason. Never rejects. One call at a time. */
+  /** Resolves with null once all events survive a power cut; otherwise with the reason. Never rejects. One call at a time. */
   async append(rows: readonly EventRow[]): Promise<SpoolRefusal | null> {
     const frame = encodeFrame(rows);
     for (;;) {
@@ -123,7 +123,7 @@ export class SpoolWriter {
     return segmentBytes(this.#parts.bytesMax, this.#parts.writers());
   }
 
-  /** Closes the file. The drain takes it when it reaches it. */
+  /** Closes the file. The drain takes the file in its turn. */
   async close(): Promise<void> {
     await this.#leave();
   }
@@ -149,7 +149,7 @@ export class SpoolWriter {
     this.#segment = { file, path, mark, at: head.length };
     // A large frame has a file of its own, with its size from the start, so that other writers count it.
     if (head.length + bytes > this.#segmentBytes) await file.truncate(head.length + bytes);
-    // Created first and counted second: of two writers that take the last room, none exceeds the limit.
+    // The file is created first and counted second: of two writers that create the last file at once, each counts the other's file.
     if ((await this.#measureFolder()).bytes > bytesMax) {
       await this.#leave();
       await disk.remove(path);
@@ -179,7 +179,7 @@ export class SpoolWriter {
     await segment?.file.close();
   }
 
-  /** After a failed write or flush the file is not used again: what of it is on the disk is unknown. Frees the incomplete frame. */
+  /** After a failed write or flush, the content of the file on the disk is unknown, so it is not used again. Cuts off the incomplete frame. */
   async #abandon(): Promise<void> {
     const segment = this.#segment;
     if (segment === null) return;
