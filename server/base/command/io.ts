@@ -35,12 +35,12 @@ export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Ar
   stdout.write(bytes);
 }
 
-/** What a shell reports of a program that SIGPIPE ended. */
+/** Exit code that a shell reports for a program that SIGPIPE ended. */
 const READER_LEFT = 141;
 
 /**
  * Like `printBytes`, for a long output in parts: resolves when the reader has taken the text. Rejects with CommandError when the output
- * takes no more: without a message if its reader has left, as `head` does.
+ * cannot be written. The error has no message if the reader has left, as `head` does.
  */
 export function printPart({ stdout }: Pick<CommandIo, 'stdout'>, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ function memberText(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
 }
 
-/** All of standard input, without a line end. */
+/** Reads all of standard input, without the line end at its end. */
 export async function readLine({ stdin }: Pick<CommandIo, 'stdin'>): Promise<string> {
   return withoutByteOrderMark(await textOf(stdin)).replace(/\r?\n$/, '');
 }

@@ -11,7 +11,7 @@ export function weirCommand(): string {
   return found;
 }
 
-/** What npm and npx add to the PATH of the programs that they run: a shell does not have it. */
+/** Folders that npm and npx add to the PATH of the programs that they run. The PATH of a shell lacks them. */
 const ADDED_BY_NPM = /(^|\/)node_modules\/(\.bin|.*\/node-gyp-bin)$/;
 
 /**
@@ -24,7 +24,7 @@ export function commandOn(path: string, entry: string): string {
   return first !== undefined && first === targetOf(entry) ? 'weir' : 'npx --no weir';
 }
 
-/** The file behind links; undefined if it does not exist. */
+/** The path with all links resolved; undefined if it does not exist. */
 function targetOf(path: string): string | undefined {
   try {
     return realpathSync(path);

@@ -23,21 +23,22 @@ export interface Build {
   commit: string;
 }
 
-/** From the package.json that the build writes into dist/ and into the client package. */
+/** Version and commit, from the package.json that the build writes into dist/ and into the client package. */
 export function build(): Build {
   known ??= readBuild();
   return known;
 }
 
 /**
- * The program of a thread, under the name that no other build gives it: the next build keeps it, so that a thread that starts after that is
- * of the build of its process, whose messages it reads. @param workers folder of the programs
+ * Path of the program of a thread. Its name contains the commit, and the next build keeps the file: a thread that starts after that build
+ * still runs the program of its process, whose messages it reads. @param workers folder of the programs
  */
 export function threadFile(workers: string, name: string): string {
   const own = join(workers, `${name}-${build().commit}.js`);
   return existsSync(own) ? own : join(workers, `${name}.js`);
 }
 
+/** The version of this build, such as `1.0.0`. */
 export function release(): string {
   return build().version;
 }

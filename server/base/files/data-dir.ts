@@ -14,8 +14,8 @@ export function dataDirMode(): number {
 }
 
 /**
- * Creates a directory and those above it, which survive a power cut then. The option `recursive` of Node never ends below /proc, where a new
- * directory is refused as if the one above were missing. Throws errors of fs.
+ * Creates a directory and its parents; they survive a power cut. Node's option `recursive` is not used: it never returns below /proc, where a
+ * new directory is refused as if its parent were missing. Throws errors of fs.
  */
 export function createDirectories(path: string): void {
   if (existsSync(path)) return;
@@ -28,7 +28,7 @@ export function createDirectories(path: string): void {
   }
 }
 
-/** Some file systems cannot flush a directory, and one that this user cannot list cannot be opened: a directory in it is used all the same. */
+/** Flushes the name of a new directory. Some file systems cannot do it, and this user may not open the parent: both are ignored. */
 function flushName(path: string): void {
   try {
     flushDirectory(dirname(path));
@@ -38,8 +38,8 @@ function flushName(path: string): void {
 }
 
 /**
- * Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs, or one that
- * says that it is a file.
+ * Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs, or an Error if
+ * the path is not a directory.
  */
 export function createDataDir(path: string): void {
   createDirectories(dirname(path));
@@ -86,7 +86,7 @@ export function commandSocket(dataDir: string): string {
   return join(dataDir, 'weir.sock');
 }
 
-/** @param folder as RunFolder created it */
+/** Path of the socket of one serving process. @param folder as RunFolder created it */
 export function processSocket(folder: string, pid: number): string {
   return join(folder, `${pid}.sock`);
 }

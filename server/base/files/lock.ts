@@ -1,7 +1,7 @@
 /**
- * Locks between the processes of one machine. Node has no flock(2). A lock belongs to an open file, so util-linux's `flock` takes it on a
- * file that this process has opened, and ends. When the file is closed, also by a crash or kill -9, the kernel frees the lock. Files of Node
- * are closed on exec, so no child inherits it.
+ * Locks between the processes of one machine. Node has no flock(2). A lock belongs to an open file, so the command `flock` of util-linux can
+ * lock a file that this process has opened, and exit. When the file is closed, also by a crash or kill -9, the kernel frees the lock. Node
+ * closes its files on exec, so no child inherits the lock.
  */
 import { spawn } from 'node:child_process';
 import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
@@ -18,7 +18,7 @@ export class LockError extends OperatorError {}
 
 /** flock's exit code when another process holds the lock: distinct from flock's own errors (64 to 71). */
 const HELD_EXIT_CODE = 100;
-/** A service manager may end a waiting helper with all processes of the service. It is then started again, at most this many times. */
+/** A service manager may end a waiting `flock` with all processes of the service. The command is then started again: at most 20 starts. */
 const STARTS_MAX = 20;
 
 /** Permission bits of a lock file: any user who can open it can hold the lock and block every command. */
@@ -29,7 +29,7 @@ const LOCK_FILE_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CR
  * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
  * two `exclusive` locks. A held lock does not keep the event loop alive. Throws LockError, which names the holder on timeout.
  * @param waitSeconds 0: returns `null` at once if another process holds the lock.
- * @param stopping ends the wait with a LockError. A lock that is held stays.
+ * @param stopping ends the wait with a LockError. It does not release a lock that was taken.
  */
 export async function acquireLock(
   path: string,
@@ -74,14 +74,14 @@ export async function acquireLock(
 
 /** Locks an open file. Resolves with an empty text, or with why not: `held`, a signal, or a message. */
 function flock(flags: string[], file: number, stopping: AbortSignal | undefined): Promise<string> {
-  // A session of its own: Ctrl-C in a terminal does not reach it.
+  // `detached` gives the helper its own session, so Ctrl-C in a terminal does not reach it.
   const helper = spawn('flock', [...flags, '3'], {
     cwd: '/',
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', file],
   });
   let complaint = '';
-  // Absent when no descriptor is left; the error follows.
+  // `stderr` is absent when no descriptor is left; the event `error` follows.
   helper.stderr?.on('data', (bytes) => {
     complaint += bytes;
   });
@@ -113,7 +113,7 @@ function openLockFile(path: string): number {
   }
 }
 
-/** Whether the path is of another file by now, which another process can lock: the holder before has removed the opened one. */
+/** Whether the path names another file now, which another process can lock: the previous holder has removed the file that was opened. */
 function wasReplaced(path: string, file: number): boolean {
   const opened = fstatSync(file);
   const found = statSync(path, { throwIfNoEntry: false });
@@ -131,7 +131,7 @@ export async function describeHolder(path: string): Promise<string> {
   }
 }
 
-/** The process that has the locked file open; null if no process has, or it is hidden, as processes of other users are except for root. */
+/** The process that holds the lock; null if none holds it, or the process is hidden: only root sees the files of other users' processes. */
 async function holderOf(path: string): Promise<number | null> {
   const { dev, ino } = await stat(path);
   for (const pid of (await readdir('/proc')).map(Number).filter((pid) => pid > 0)) {

@@ -43,7 +43,7 @@ export function writeAnswer(
   let taken = true;
   res.cork(() => {
     res.writeStatus(headStarts[status]! + fields);
-    // A length as argument, even undefined, makes it expect a body, and the connection cannot carry another request.
+    // With a length, even undefined, uWebSockets.js would expect a body, and the connection could not carry another request.
     if (bodiless.has(status)) res.endWithoutBody();
     else if (isHead) res.writeHeader('content-length', String(bodyBytes)).endWithoutBody();
     // Closes the connection after everything is sent, or 10 s after the client stopped reading.
@@ -55,8 +55,8 @@ export function writeAnswer(
 }
 
 /**
- * Text as uWebSockets.js sends it in UTF-8. On Node 24 it sends a string of characters up to U+00FF in Latin-1 (3.0.6), so text beyond
- * ASCII is encoded here.
+ * Text in a form that uWebSockets.js sends as UTF-8. On Node 24, version 3.0.6 sends a string with characters up to U+00FF in Latin-1, so text
+ * beyond ASCII is encoded here.
  * @param bytes length of the text in UTF-8
  */
 export function inUtf8(text: string, bytes: number): string | Uint8Array {
@@ -100,9 +100,9 @@ export function answerAndClose(res: HttpResponse, status: number, fields: string
 }
 
 /**
- * Sends an answer without a body and closes the connection. Call it in a turn of its own, when nothing else is corked. What the kernel
- * does not take is dropped with the answers before it that the client has not read.
- * endWithoutBody cannot close: with a length the connection waits for a body, on Node 20 without end.
+ * Sends an answer without a body and closes the connection. Call it in a turn of its own, when nothing else is corked. If the kernel does
+ * not take all bytes, the rest is dropped, as are earlier answers that the client has not read.
+ * `endWithoutBody` cannot close: with a length the connection waits for a body, on Node 20 without a time limit.
  * @param fields the value of content-type, followed by all other fields.
  * @param body what GET would be answered; null: a stream, whose length is not known.
  */

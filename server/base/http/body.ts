@@ -19,7 +19,7 @@ interface BodyFacts {
 
 /**
  * After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed, and a client that is still
- * sending may not see the answer. Above the default cap, so that the sender of a body just over it sees the 413.
+ * sending may not see the answer. The limit is above the default payload cap, so that the sender of a body just over the cap sees the 413.
  */
 const DISCARD_BYTES_MAX = 2_097_152;
 const NO_CHUNKS: readonly Uint8Array[] = [];
@@ -55,7 +55,7 @@ export class BodyReader {
   outcome: BodyOutcome | null = null;
 
   /**
-   * @param onEnd called once, when `outcome` is set; also from within the constructor.
+   * @param onEnd called once, when `outcome` is set; possibly from within the constructor.
    * @param facts.declaredBytes the Content-Length; null if absent.
    * @param facts.capBytes the largest body that is accepted.
    * @param facts.cell see SlabArena.
@@ -143,7 +143,7 @@ export class BodyReader {
   }
 }
 
-/** Chunks are looked at in runs of this many. */
+/** Chunks in a run. A run is merged or kept as a whole. */
 const RUN_CHUNKS = 16;
 /**
  * A run of fewer bytes is merged into one chunk: 1 MiB in chunks of 10 bytes takes 1.2 to 1.6 MiB of the heap instead of 22.5, at 0.3 us a

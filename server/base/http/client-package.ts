@@ -18,7 +18,7 @@ export interface Install {
 }
 
 export class ClientPackage {
-  /** Path with the release and a hash of the bytes: npm and npx keep a package by its address. */
+  /** Path with the release and a hash of the bytes, because npm and npx cache a package by its address. */
   readonly path: string;
   /** For pages; null over plain http from another machine, where anyone on the way could replace the package. */
   readonly install: Install | null;

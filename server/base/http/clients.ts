@@ -165,7 +165,7 @@ export class Clients {
     for (const [key, load] of this.#loads)
       if (load.requests === 0 && load.gatheringBytes === 0) this.#loads.delete(key);
     if (this.#onlyPeer === null) return;
-    // It stays the same object, so that its load is counted once.
+    // The only peer stays the same object, so that its load is counted once.
     this.#known.set(this.#onlyPeer.address, this.#onlyPeer);
     this.#loads.set(this.#onlyPeer.network, this.#onlyPeer.load);
   }

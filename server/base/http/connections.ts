@@ -14,7 +14,7 @@ const CROWDED_SHARE = 0.9;
 const SUSPECT_SHARE = 0.75;
 /** Pause between two reads of the table: with 18,000 connections each takes 60 ms, 25 of them of the event loop. */
 export const READ_PAUSE_MS = 1_000;
-/** Clients with connections since the last read; beyond it, the table is read. */
+/** When this many clients have opened connections since the last read, the table is read again. */
 const CLIENTS_MAX = 10_000;
 /** Descriptors that are left for the database, files and threads: an eighth of the limit, within these bounds. A process takes 31 when it is idle. */
 const RESERVE = { share: 1 / 8, min: 128, max: 1_024 };
@@ -44,7 +44,7 @@ export class ConnectionLimit {
   readonly #options: Required<ConnectionLimitOptions>;
   readonly #clientMax: number;
   #counted: Peers = new Map();
-  /** Connections by network that were opened since the last read began, and before it while it runs. */
+  /** Connections opened since the last read began, by network. `#openedBefore`: those opened before the read in progress. */
   #opened = new Map<string, number>();
   #openedBefore: ReadonlyMap<string, number> = new Map();
   #isReading = false;
@@ -98,7 +98,7 @@ export function allowedConnections(wanted: number | undefined, openFiles = readO
   return Math.min(wanted ?? DEFAULT_MAX, allowed);
 }
 
-/** The limit of open files of this process: Node has already raised it to the hard limit. Infinity where the system does not tell. */
+/** The limit of open files of this process: Node has already raised it to the hard limit. Infinity if the system does not report it. */
 function readOpenFiles(): number {
   try {
     const limit = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'));

@@ -23,9 +23,9 @@ export interface ExchangeOptions {
 export interface ExchangeHost {
   readonly options: ExchangeOptions;
   readonly draining: boolean;
-  /** While true, answers close their connections: the process drains, or is near CONNECTIONS_MAX, where idle ones take room of others. */
+  /** True: answers close their connections. The process drains, or is near CONNECTIONS_MAX, and idle connections would keep out others. */
   readonly closesConnections: boolean;
-  /** True if the answer without a body that follows is the last of its connection. */
+  /** Called for each answer without a body. True: it is the last answer of its connection. */
   endsBodiless(): boolean;
   /** Answers an exchange whose handler failed. */
   failed(exchange: Exchange, error: unknown): void;
@@ -48,13 +48,13 @@ export class Exchange extends RequestHead {
   /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
   status = 0;
   aborted = false;
-  /** The client has disconnected, also from an open stream, or has cancelled the request: no client waits for what the handler does. */
+  /** The client has disconnected, also from an open stream, or has cancelled the request, so the handler can end its work. */
   isGone = false;
   /** Code of the problem document sent, if any. */
   problemCode: ProblemCode | null = null;
   /** Id of the stored event, or of the first event of a batch. */
   eventId: string | null = null;
-  /** Id of the trace of which this is a span, if it is recorded. */
+  /** Id of the trace in which this request has a span; null: no span is recorded. */
   traceId: string | null = null;
   /** The event of `eventId` was stored by an earlier request. */
   isDuplicate = false;
@@ -99,7 +99,7 @@ export class Exchange extends RequestHead {
     this.#onGone = callback;
   }
 
-  /** Ends the work for a client that has cancelled the request, but takes an answer. */
+  /** Ends the work for a client that has cancelled the request and still waits for an answer. */
   cancel(): void {
     this.isGone = true;
     this.#onGone?.();
@@ -108,7 +108,7 @@ export class Exchange extends RequestHead {
   /**
    * Starts reading the body. Call it synchronously in the handler, or the first chunks are lost. The caller releases the reader.
    * @param onEnd called when the outcome is set; possibly before this returns.
-   * @param cell where an event with this body goes
+   * @param cell number of the cell that stores an event with this body
    */
   readBody(capBytes: number, onEnd: () => void, cell = 0): BodyReader {
     const declared = this.header('content-length');
@@ -150,7 +150,7 @@ export class Exchange extends RequestHead {
     this.#onGone = null;
     const bodiless = body.length === 0 || this.method === 'HEAD';
     if (bodiless && this.#ending === 'keep' && this.#endsBodiless()) this.#ending = 'last';
-    // The rest of a small body has been received with the head: in the next turn, it is parsed.
+    // The rest of a small body was received with the head and is parsed by the next turn. The answer can then close the connection.
     const waits = this.#bodyArrives && this.#host.closesConnections;
     if (this.#ending === 'last' || waits) setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
@@ -161,9 +161,9 @@ export class Exchange extends RequestHead {
   }
 
   /**
-   * Whether the answer closes its connection. While a body arrives, it stays open unless too much is left: a close would reset it, and the
-   * client might not see the answer. After a large answer it stays open too: uWebSockets.js would not tell when the client has read it, so
-   * the answer asks the client to close it.
+   * Whether the answer closes its connection. While a body arrives, the connection stays open unless too much of the body is left: closing it
+   * would send a reset, and the client might not see the answer. After a large answer the connection stays open too: uWebSockets.js does not
+   * report when the client has read the answer, so the answer asks the client to close.
    */
   #closes(answerBytes: number): boolean {
     if (this.#bodyArrives) return this.#body!.restIsTooLong;
@@ -174,7 +174,7 @@ export class Exchange extends RequestHead {
     return this.#body?.complete === false;
   }
 
-  /** Answers a client that may have left much unread, if it has read that. */
+  /** Answers a client that may have left large answers unread: 503 if the unread bytes are over the limit. */
   async #answerReader(status: number, contentType: string, body: string | Uint8Array): Promise<void> {
     const isOver = await this.#host.options.unread.isOver(this.client);
     if (!isOver) return this.answer(status, contentType, body);
@@ -186,7 +186,7 @@ export class Exchange extends RequestHead {
   #send(contentType: string, body: string | Uint8Array): void {
     if (this.#ended) return;
     const { status } = this;
-    // The client closes the connection then: after a large answer, this process could not before the client has read it.
+    // The field asks the client to close: this process could close only after the client has read the large answer.
     if (this.#ending === 'keep' && body.length > LARGE_BYTES && !this.#bodyArrives && this.#host.closesConnections)
       this.setHeader('connection', 'close');
     const fields = this.#fields(contentType);
@@ -205,7 +205,7 @@ export class Exchange extends RequestHead {
     writeRest(this.#res, body, () => this.#finishAfterWait());
   }
 
-  /** A client without credentials has this long for its answer, however little it reads at a time. */
+  /** Limits how long a client without credentials may take to read its answer, even if it reads slowly all the time. */
   #closeUnread(): void {
     const close = () => {
       if (!this.#ended) this.#res.close();
@@ -252,14 +252,14 @@ export class Exchange extends RequestHead {
     this.answer(document.status, 'application/problem+json', JSON.stringify(document));
   }
 
-  /** Answers after an error in a later step of the handler, in the same way as after one that the handler throws. */
+  /** Answers after an error in a later step of the handler, as if the handler had thrown the error. */
   fail(error: unknown): void {
     this.#host.failed(this, error);
   }
 
   /**
    * Refuses a request with invalid framing and closes the connection before anything after its head is parsed. Call it before the handler
-   * returns. An answer to HEAD has no body to pad, so the bytes after the head may prevent it.
+   * returns. An answer to HEAD has no body to pad, so bytes after the head may prevent the answer.
    */
   problemAndClose(code: ProblemCode): void {
     this.#ending = this.method === 'HEAD' ? 'last' : 'cut';

@@ -68,8 +68,8 @@ function append(memory: SharedBuffer, offset: number, bytes: Uint8Array): number
 
 /**
  * Bump allocation in slabs of shared memory: a body costs one addition and one copy, and creates no garbage. A slab is reused after its last
- * body is released. Each cell has slabs of its own, up to half the budget: one that stands still would keep those of all others. A larger
- * body gets an allocation of its own.
+ * body is released. Each cell has its own slabs, up to half the budget: in shared slabs, the bodies of a cell that does not commit would keep
+ * all slabs in use. A body larger than a slab gets its own allocation.
  */
 export class SlabArena {
   readonly #budget: ByteBudget;
@@ -81,7 +81,7 @@ export class SlabArena {
     this.#budget = budget;
   }
 
-  /** Copies the chunks of a complete body. Returns null if the budget has no room for it. @param cell where its event goes */
+  /** Copies the chunks of a complete body. Returns null if the budget has no room for it. @param cell number of its event's cell */
   hold(chunks: readonly Uint8Array[], lastChunk: Uint8Array, bodyBytes: number, cell = 0): HeldBody | null {
     const slab = bodyBytes > SLAB_BYTES ? null : this.#slabWithRoom(bodyBytes, cell);
     const memory = slab === null ? this.#alone(bodyBytes) : slab.memory;
@@ -109,7 +109,7 @@ export class SlabArena {
   #slabWithRoom(bodyBytes: number, cell: number): Slab | null {
     const current = this.#current.get(cell);
     if (current?.hasRoom(bodyBytes)) return current;
-    // With many cells, each with a few bodies, some use the slabs of others: incoming chunks need room too.
+    // With many cells of few bodies, some cells use the slabs of others, because incoming chunks need a part of the budget.
     const mayOwn = current !== undefined || this.#current.size * SLAB_BYTES < this.#budget.maxBytes / 2;
     if (mayOwn && this.#budget.take(SLAB_BYTES)) return this.#open(cell);
     for (const slab of this.#current.values()) if (slab.hasRoom(bodyBytes)) return slab;

@@ -26,8 +26,7 @@ const LISTENING = '0A';
  * Reads the connections to a port, in lines `slot: local_address:port remote_address:port state unacknowledged:unread ...`, in hex. Empty
  * where there is no table. A read takes as long with 60 connections as with none, because the kernel walks its whole hash table: 20 ms for
  * each of the two tables on a busy machine.
- * @param host the address on which the server listens: those over IPv6 are in a table of their own, and connections over IPv4 to an IPv6
- * address too.
+ * @param host the address on which the server listens. Connections to an IPv6 address, also those over IPv4, are in a table of their own.
  */
 export async function readPeers(host: string, port: number): Promise<Peers> {
   const kind = isIP(host);

@@ -1,4 +1,4 @@
-/** A problem as a value, and the one mapping of it to what a client sees: the problem document (RFC 9457). */
+/** A problem as a value, and its only mapping to what a client sees: the problem document (RFC 9457). */
 import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../../model/errors.ts';
 
@@ -15,26 +15,26 @@ export interface Problem {
   challenge?: string | undefined;
 }
 
-/** The outcome of what can be refused: its value, or the problem. Services, the runner, pages, MCP and commands share this one. */
+/** The outcome of work that can be refused: a value or a problem. Services, the runner, pages, MCP and commands share this type. */
 export type Result<T> = { kind: 'done'; value: T } | Problem;
 
-/** The result with what `of` makes of its value. */
+/** Applies `of` to the value of a result. A problem is returned unchanged. */
 export function mapped<T, V>(result: Result<T>, of: (value: T) => V): Result<V> {
   return result.kind === 'problem' ? result : { kind: 'done', value: of(result.value) };
 }
 
-/** @param detail default: that of the code in model/errors.ts @param members further members of the document */
+/** Creates a problem. @param detail default: that of the code in model/errors.ts @param members further members of the document */
 export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Problem {
   return { kind: 'problem', code, detail, members };
 }
 
-/** For 429 and 503. */
+/** Creates a problem of status 429 or 503, which passes: the answer has Retry-After. */
 export function problemLater(code: ProblemCode, retryAfterSeconds: number): Problem {
   return { kind: 'problem', code, retryAfterSeconds };
 }
 
 /**
- * A field that its schema alone cannot validate.
+ * Creates the problem of one invalid field that its schema alone cannot validate.
  * @param pointer RFC 6901, e.g. `/password`
  */
 export function invalid(pointer: string, detail: string): Problem {
@@ -58,6 +58,7 @@ export class ProblemError extends Error {
 /** Node.js has the names of older RFCs for these; the names here are those of RFC 9110. */
 const renamed: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
 
+/** Title of a problem: the name of its status in RFC 9110. */
 export function titleOf(status: number): string {
   return renamed[status] ?? STATUS_CODES[status]!;
 }
@@ -71,6 +72,7 @@ interface ProblemDocument {
   request_id: string;
 }
 
+/** Creates the problem document that a client gets (RFC 9457). */
 export function problemDocument({ code, detail, members }: Problem, requestId: string): ProblemDocument {
   const { status, detail: usual } = problems[code];
   return {

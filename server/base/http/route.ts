@@ -1,4 +1,4 @@
-/** The type of a route, and what the paths of all routes together say of methods. routes.ts lists all routes. */
+/** The type of a route, and which methods each path answers with 405. routes.ts lists all routes. */
 import type { Exchange } from './exchange.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
@@ -15,18 +15,19 @@ export interface Route {
   allows?: readonly string[];
 }
 
+/** Number of parameters in the path of a route. */
 export function parametersIn(path: string): number {
   return path.split(':').length - 1;
 }
 
-/** What is answered 405 at the path of a route. */
+/** How other methods at the path of a route are answered: 405. */
 interface PathRule {
   path: string;
   /** Methods in Allow. */
   allow: string;
   /**
-   * Methods that the pattern of another route has and this path has not: uWebSockets.js prefers the method to the path, so that GET
-   * /events/replay, which has POST alone, would be GET /events/:id.
+   * Methods that this path lacks, of other routes whose pattern matches it. uWebSockets.js matches the method before the path: without a rule,
+   * GET /events/replay, a path with POST only, would be served as GET /events/:id.
    */
   others: Method[];
 }
@@ -48,7 +49,7 @@ export function pathRules(routes: readonly Route[]): PathRule[] {
     });
 }
 
-/** Whether the path of a route is one of those that the pattern of another one serves, as /events/replay is of /events/:id. */
+/** Whether the pattern of another route matches this path: /events/:id matches /events/replay. */
 function matches(pattern: string, path: string): boolean {
   const parts = path.split('/');
   const wanted = pattern.split('/');

@@ -20,7 +20,7 @@ export interface ServerOptions extends ExchangeOptions {
   prepare: (exchange: Exchange) => void;
   /** Called once for each request, after it was answered or aborted. */
   onFinished: (exchange: Exchange) => void;
-  /** The problem of a database that is unavailable, which is not a bug; null: the error is another one. */
+  /** The problem of an error that an unavailable database caused, which is not a bug; null for any other error. */
   outageProblem: (error: unknown) => Problem | null;
   /** Answers requests that match no route. */
   refuse: (exchange: Exchange, code: 'not_found' | 'method_not_allowed') => void;
@@ -28,12 +28,12 @@ export interface ServerOptions extends ExchangeOptions {
   onFailure: (exchange: Exchange, error: unknown) => void;
 }
 
-/** A turn of the event loop in which few connections can arrive, and how long it is waited for: a busy process has none. */
+/** Few connections can arrive in a turn of the event loop this short. A busy process may have no such turn, so the wait has a limit. */
 const SHORT_TURN_MS = 0.1;
 const ACCEPTING_MS_MAX = 500;
-/** Answers without a body before the first of them ends its connection: a process that has sent few holds little. */
+/** The first answers without a body do not end their connections: so few of them take little memory, even if all are unread. */
 const BODILESS_KEPT = 1_000;
-/** After those, the share of answers without a body that end their connection. See endsBodiless. */
+/** Share of the later answers without a body that end their connections. See endsBodiless. */
 const BODILESS_ENDING_SHARE = 0.01;
 
 export class HttpServer implements ExchangeHost {
@@ -86,9 +86,9 @@ export class HttpServer implements ExchangeHost {
   }
 
   /**
-   * Stops accepting connections. Requests on open connections are still answered, with `Connection: close`. The kernel resets connections
-   * that wait to be accepted, which each turn does, so it stops after a short one: 1 reset in 29 restarts, with 2,000 to 3,000 connections a
-   * second, instead of 14.
+   * Stops accepting connections. Requests on open connections are still answered, with `Connection: close`. When the listener closes, the
+   * kernel resets connections that wait to be accepted. Each turn accepts the waiting ones, so the listener closes after a short turn: 1 reset
+   * in 29 restarts, with 2,000 to 3,000 connections a second, instead of 14.
    */
   async stopListening(): Promise<void> {
     this.draining = true;
@@ -134,9 +134,9 @@ export class HttpServer implements ExchangeHost {
   }
 
   /**
-   * uWebSockets.js buffers the answers that a client does not read, reports this for a body only, and does not tell which requests share a
-   * connection. So a random answer without a body ends its connection: a client that reads nothing leaves 100 on average, and over 2,000
-   * once in 500 million connections.
+   * uWebSockets.js buffers answers that a client does not read. It reports this only for answers with a body, and not which requests share a
+   * connection. So random answers without a body end their connections: a client that reads nothing leaves 100 answers unread on average, and
+   * over 2,000 once in 500 million connections.
    */
   endsBodiless(): boolean {
     return ++this.#bodiless > BODILESS_KEPT && Math.random() < BODILESS_ENDING_SHARE;
@@ -186,7 +186,7 @@ export class HttpServer implements ExchangeHost {
     const { prepare, settings } = this.options;
     this.openRequests++;
     prepare(exchange);
-    // Programs on the way may judge by another one (RFC 9112, section 3.2). The parser refuses a request without a Host.
+    // A proxy on the way may have used the other Host (RFC 9112, section 3.2). uWebSockets.js itself refuses a request without a Host.
     if (hosts > 1) return exchange.problemAndClose('host_repeated');
     const unframed = framingProblem(framing, settings.CHUNKED_BODIES === 'accept');
     if (unframed !== null) return exchange.problemAndClose(unframed);

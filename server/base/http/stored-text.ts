@@ -12,7 +12,7 @@ interface Made {
   tag: string;
 }
 
-/** A text that is the same for every client. It is made, hashed and compressed once, when it is first asked for. */
+/** A text that is the same for every client. The first request makes, hashes and compresses it; later requests share the result. */
 export class StoredText<Context = void> {
   readonly #contentType: string;
   readonly #make: (context: Context) => string | Promise<string>;
@@ -76,7 +76,7 @@ function encode(text: string | Buffer, coding: Coding, quality = BROTLI_QUALITY)
   return coding === 'br' ? brotliAsync(text, { params }) : gzipAsync(text);
 }
 
-/** A text that is sent many times: compressed once in each coding, when it is first asked for in it. A failed compression is tried again. */
+/** A text that is sent many times. The first request for a coding compresses it; a failed compression is tried again. */
 export class Encodings {
   readonly #plain: Buffer;
   readonly #quality: number | undefined;
@@ -99,7 +99,7 @@ export class Encodings {
   }
 }
 
-/** Null: send the text uncompressed. */
+/** Compresses a text in the best coding that the client accepts; null: send the text uncompressed. */
 export async function compress(text: string, exchange: Exchange): Promise<{ coding: Coding; bytes: Buffer } | null> {
   const coding = text.length < COMPRESSED_BYTES_MIN ? null : acceptedCoding(exchange);
   return coding === null ? null : { coding, bytes: await encode(text, coding) };

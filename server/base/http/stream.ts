@@ -40,7 +40,7 @@ export function openStream(res: HttpResponse, fields: string, host: StreamHost):
     },
     whenWritable: (callback) => {
       if (host.isEnded()) return;
-      // A request has one such handler. What is unread goes out with the next write or the end.
+      // The handler of a request stays set, so it may run again. Unread text is sent with the next write or at the end.
       let isCalled = false;
       res.onWritable(() => {
         if (!isCalled) callback();

@@ -1,7 +1,7 @@
 /**
  * Limits the bytes of answers that a client without credentials does not read: 300 connections held 182 MiB in the kernel, which keeps them
  * for up to two minutes after uWebSockets.js has closed. The bytes of large answers are added up for each client. Above the limit, the
- * kernel's table of connections (peers.ts) tells what the client has not acknowledged, and the sum continues from there: a client that reads
+ * kernel's table of connections (peers.ts) shows what the client has not acknowledged, and the sum continues from there: a client that reads
  * costs one read of the table for each CLIENT_UNREAD_BYTES_MAX bytes. Only Linux has the table; elsewhere the sum is cleared.
  */
 import type { Client, ClientLoad } from './clients.ts';

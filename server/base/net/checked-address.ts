@@ -1,6 +1,6 @@
 /**
- * Addresses that a request to a configured URL may connect to. The connection is made to the addresses that were checked: a name that
- * resolves to another one a moment later (DNS rebinding) changes nothing.
+ * Addresses that a request to a configured URL may connect to. The connection is made to the checked addresses, so it is safe if the name
+ * resolves to another address a moment later (DNS rebinding).
  */
 import { lookup } from 'node:dns/promises';
 import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
@@ -10,8 +10,8 @@ import ipaddr from 'ipaddr.js';
 import { PRIVATE_RANGES } from '../../model/address.ts';
 
 /**
- * Metadata services of clouds outside the link-local range: AWS by IPv6, Alibaba, Azure. They give out credentials of the machine, so
- * they are refused with private networks too.
+ * Metadata services of clouds outside the link-local range: AWS over IPv6, Alibaba, Azure. They give out credentials of the machine, so
+ * they are refused even where private networks are allowed.
  */
 const METADATA: ReadonlySet<string> = new Set(['fd00:ec2::254', '100.100.100.200', '168.63.129.16']);
 
@@ -32,7 +32,7 @@ const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim
 /** An address that must not be connected to. */
 export class AddressRefused extends Error {
   readonly address: string;
-  /** Whether `allowPrivate` permits it. */
+  /** True: `allowPrivate` would have allowed this address. */
   readonly isPrivate: boolean;
 
   constructor(host: string, address: string, isPrivate: boolean) {
@@ -47,8 +47,8 @@ export class AddressRefused extends Error {
 }
 
 /**
- * Resolves the host of a URL and checks each address. Rejects with AddressRefused when any of them is refused, or with the error of the
- * system when the name has none.
+ * Resolves the host of a URL and checks each address. Rejects with AddressRefused when one address is refused, or with the error of the
+ * system when the name has no address.
  * @param hostname as in URL.hostname: IPv6 in brackets.
  */
 export async function checkedAddresses(
@@ -63,7 +63,7 @@ export async function checkedAddresses(
     const parsed = embeddedIpv4(ipaddr.process(address.replace(/%.*$/, '')));
     const range = rangeOf(parsed);
     if (METADATA.has(parsed.toString())) throw new AddressRefused(host, address, false);
-    // All other ranges but `unicast` are never connected to, such as link-local (cloud metadata).
+    // Other ranges, such as link-local (cloud metadata), are always refused.
     const isPrivate = PRIVATE_RANGES.has(range);
     if (range !== 'unicast' && !(isPrivate && allowPrivate)) throw new AddressRefused(host, address, isPrivate);
     return { address, family: ipaddr.parse(address.replace(/%.*$/, '')).kind() === 'ipv4' ? 4 : 6 };
@@ -77,15 +77,15 @@ function rangeOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
 }
 
 /**
- * A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. In the local prefix (RFC 8215) the place of the IPv4 address is
- * unknown, so those are refused.
+ * A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. Addresses with the local prefix (RFC 8215) are refused, because
+ * the place of the IPv4 address in them is unknown.
  */
 function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
   return address.kind() === 'ipv6' && address.match(NAT64) ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }
 
 /**
- * One request to a URL whose addresses were checked. Redirects are not followed. Resolves as soon as the head of the response is there.
+ * One request to a URL whose addresses were checked. Redirects are not followed. Resolves when the head of the response has arrived.
  * Rejects with the error of the connection, or when `signal` aborts.
  */
 export function requestChecked(

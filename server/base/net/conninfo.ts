@@ -7,8 +7,8 @@
 export type ConninfoParameters = Map<string, string>;
 
 /**
- * Reads a connection string as libpq does, a URI or `key=value` words. Null: libpq would refuse it, or read an @ or / of a password that is
- * not encoded as the end of the user part.
+ * Reads a connection string as libpq does: a URI or `key=value` words. Null: libpq would refuse the text, or would take an unencoded @ or / in
+ * a password for the end of the user part.
  * @see https://www.postgresql.org/docs/current/libpq-connect.html
  */
 export function parseConninfo(text: string): ConninfoParameters | null {
@@ -71,7 +71,7 @@ function parseUri(text: string): Given | null {
       name === 'ssl' && value === 'true' ? ['sslmode', 'require'] : [name, decodeURIComponent(value)],
     );
   } catch {
-    // An escape that is not one, or not of UTF-8.
+    // An escape is malformed, or its bytes are not UTF-8.
     return null;
   }
 }

@@ -11,7 +11,7 @@ interface KeepAlive {
   request: typeof httpRequest;
 }
 
-/** @param connectionsMax maximum number of open connections; further requests wait */
+/** Creates an agent for a URL, and selects the request function of its protocol. @param connectionsMax open connections; more requests wait */
 export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
   const options = { keepAlive: true, maxSockets: connectionsMax, timeout: IDLE_TIMEOUT_MS };
   return url.protocol === 'https:'

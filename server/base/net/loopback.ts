@@ -4,8 +4,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * The URL at which this machine reaches a port. @param host on which it listens; a wildcard address is reached at loopback over IPv4, as `::`
- * also is, which a container without IPv6 can listen on
+ * The URL at which this machine reaches a port. Wildcard addresses are reached at 127.0.0.1; `::` too, because a container without IPv6 can
+ * listen on it. @param host address on which the server listens
  */
 export function localUrl(host: string, port: number): string {
   const reached = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;

@@ -5,6 +5,7 @@ import { isSafeUrl } from './loopback.ts';
 /** Field of the server's answers: the path of its client package, which contains the release. */
 export const CLIENT_FIELD = 'weir-client';
 
+/** User-Agent of requests that Weir and its clients send: `weir/RELEASE`. */
 export function userAgent(): string {
   return `weir/${release()}`;
 }

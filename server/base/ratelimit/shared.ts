@@ -102,7 +102,7 @@ class SharedLimiter implements RateLimiter {
     return this.#knownRefusal(id) ?? this.#count(key, id, policy);
   }
 
-  /** A lost connection counts before the next call fails. */
+  /** A lost connection counts as degraded at once, before a call fails. */
   health(): 'ok' | 'degraded' {
     return this.#breaker.isOpen || !this.#isConnected ? 'degraded' : 'ok';
   }
@@ -125,7 +125,7 @@ class SharedLimiter implements RateLimiter {
     return { allowed: true, remaining: policy.max, resetSeconds: 1 };
   }
 
-  /** Without a connection there is none: the call fails, opens the breaker, and lets refused clients through as well. */
+  /** The cached refusal of a counter. Ignored without a connection: the call then fails and opens the breaker, which allows all requests. */
   #knownRefusal(id: string): Decision | undefined {
     const untilMs = this.#refusedUntilMs.get(id);
     if (untilMs === undefined || !this.#isConnected) return undefined;

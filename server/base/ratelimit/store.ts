@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { builtFile } from '../files/build.ts';
 
-/** Limit on connecting, and on the silence after which a connection is closed. */
+/** Time limit of connecting. A connection that is silent for this long is closed. */
 export const CONNECT_TIMEOUT_MS = 2000;
 const RECONNECT_MAX_MS = 1000;
 
@@ -87,7 +87,7 @@ const causes: Record<string, string> = {
   OOM: 'its memory is full, and its policy evicts nothing (OOM)',
 };
 
-/** Where the store runs and the address is right. */
+/** Fixes of the causes that have their own: the store runs, and its address is right. */
 const fixes: Record<string, string> = {
   LOADING: 'wait until it has loaded its data',
   READONLY: 'give the address of its master',

@@ -1,6 +1,6 @@
 /**
  * Collects the values of the settings: from `.env`, from the environment, and from the files of secrets. They are not validated here. Finds
- * names that look like settings and are not: a typo silently leaves the default.
+ * unknown names that look like settings: with a typo, the default would silently apply.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -18,7 +18,7 @@ export interface GivenSettings {
 
 export interface Gathered {
   given: GivenSettings;
-  /** Names of the settings that a file decides, `.env` or that of a secret: a later reading may find them changed. */
+  /** Names of the settings whose values come from `.env` or from a file of a secret: they may differ when they are read again. */
   fromFile: string[];
   /** Names of variables that are not meant as settings. */
   ignored: string[];
@@ -69,7 +69,7 @@ function withSecretFiles(given: GivenSettings['values'], directory: string): Giv
   return values;
 }
 
-/** Kubernetes describes a Service `postgres` to every pod as POSTGRES_PORT=tcp://10.0.0.1:5432, and others alike. */
+/** Kubernetes sets such variables in every pod: for a Service named `postgres`, POSTGRES_PORT=tcp://10.0.0.1:5432. */
 function isServiceLink(name: string, value: string | undefined): boolean {
   return name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(value ?? '');
 }
@@ -98,7 +98,7 @@ const OTHER_NAMES =
   /^WEIR_(SECRET|TOKEN|URL|CREDENTIAL|PRIVATE_KEY|ATTEMPT|CONTENT_TYPE|(DELIVERY|EVENT|REQUEST|WEBHOOK)_ID|EVENT_TYPE|HEADERS|RECEIVED_AT|WEBHOOK_NAME|TEST_\w+)$/;
 /** What Kubernetes sets for a Service that is named weir. */
 const SERVICE_LINK = /^WEIR_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
-/** A short name, such as HOST, has neighbours that other programs use. */
+/** Shorter names are not compared: other programs use names that are one character away from HOST or PORT. */
 const CHARACTERS_MIN = 6;
 
 /** The variables, of any kind, that begin with WEIR_ or are one character away from a setting. */
@@ -113,12 +113,12 @@ export function unknownSettings(variables: Iterable<string>): UnknownSetting[] {
   });
 }
 
-/** The sentence for the operator. */
+/** `NAME`, or `NAME (SETTING?)` when a setting has a similar name. */
 export function describeUnknown({ name, meant }: UnknownSetting): string {
   return meant === null ? name : `${name} (${meant}?)`;
 }
 
-/** One character inserted, left out, changed, or exchanged with the next. */
+/** Whether the names differ by one character that is inserted, left out, changed, or exchanged with the next one. */
 function isNear(given: string, setting: string): boolean {
   if (Math.min(given.length, setting.length) < CHARACTERS_MIN || given === setting) return false;
   const [short, long] = given.length <= setting.length ? [given, setting] : [setting, given];

@@ -6,8 +6,8 @@ import { OperatorError } from '../../model/fault.ts';
 export class PortInUseError extends OperatorError {}
 
 /**
- * Rejects with OperatorError if the port is unavailable. It listens without SO_REUSEPORT: with it, a second installation would
- * silently take half of the traffic.
+ * Rejects with OperatorError if the port is unavailable. The probe listens without SO_REUSEPORT: serving processes use that option, and a
+ * second installation would silently take half of the traffic.
  * @param setting PORT or METRICS_PORT, for the message.
  */
 export function probePort(setting: string, host: string, port: number): Promise<void> {

@@ -34,7 +34,7 @@ export type Settings = Parsed & {
   database: DatabaseTarget;
   /** Redis nodes of the shared counters; empty when the backend is memory. */
   sharedStoreUrls: string[];
-  /** What the settings with a computed default are when they are unset. */
+  /** Values of the settings with a computed default when they are unset. */
   computedDefaults: Partial<Record<Name, string | number>>;
 };
 
@@ -109,7 +109,7 @@ function complete(parsed: Parsed, directory: string): Settings {
     computedDefaults: {
       PUBLIC_URL: ownUrl,
       WORKERS: availableParallelism(),
-      // A process that serves as another user than the primary gets its directory: the default of either user counts.
+      // A process that serves as another user gets the directory of the primary, so the default of either user is a default.
       DATA_DIR: [ROOT_DATA_DIR, ownDataDir].includes(dataDir) ? dataDir : usualDataDir,
       FRONTEND_PUBLIC_API_URL: publicUrl,
       FRONTEND_PUBLIC_AUTH_MODE: parsed.AUTH_MODE,
@@ -204,7 +204,7 @@ function chooseDatabase(parsed: Parsed): DatabaseTarget {
   return { kind: 'server', conninfo: formatConninfo(words) };
 }
 
-/** Whether one port of both addresses is the same. */
+/** Whether one port cannot be used on both addresses: they are equal, or one is a wildcard. */
 function listenTogether(one: string, other: string): boolean {
   return one === other || [one, other].some((host) => host === '0.0.0.0' || host === '::');
 }

@@ -88,7 +88,7 @@ export function isIssuer(value: string): boolean {
   return isSafeUrl(url);
 }
 
-/** The path, if any, is the number of a database. */
+/** A redis:// or rediss:// URL. Its path, if any, is the number of a database. */
 export function isRedisUrl(value: string): boolean {
   const url = tryUrl(value);
   if (url === null || !/^rediss?:$/.test(url.protocol) || url.hostname === '') return false;
@@ -139,7 +139,7 @@ function tryUrl(value: string): URL | null {
   }
 }
 
-/** Null: an escape is not one, or not of UTF-8. */
+/** Decodes percent escapes. Null: an escape is malformed, or its bytes are not UTF-8. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);

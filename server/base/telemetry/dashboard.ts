@@ -144,7 +144,7 @@ function panel(name: MetricName, labels: readonly string[], wholeDatabase: boole
   const [, meaning] = metricTable[name];
   // Without cells no series has the label `cell`.
   const cell = cellMetrics.has(name) ? ['cell'] : [];
-  // The first phrase, as far as a title has room.
+  // The title is the first phrase of the meaning.
   const title = meaning.split(/[,;:(]| {2}/)[0]!.trim();
   return {
     type: 'timeseries',
@@ -179,7 +179,7 @@ function queries(name: MetricName, labels: readonly string[]): { expr: string; l
   return [{ expr, legend }];
 }
 
-/** Grafana's name of the unit. Counters are shown a second. */
+/** Grafana's name of the unit. Counters are shown per second. */
 function unitOf(name: MetricName): string {
   if (name === 'process_cpu_seconds_total') return 'percentunit';
   if (name.endsWith('_total')) return 'cps';

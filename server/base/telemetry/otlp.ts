@@ -46,6 +46,7 @@ const QUEUE_SPANS = 8_192;
 const kinds = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER } as const;
 const SAMPLED = { traceFlags: TraceFlags.SAMPLED } as const;
 
+/** Opens the sink that sends spans to OTEL_EXPORTER_OTLP_ENDPOINT in batches. A batch that the collector refuses is dropped and reported. */
 export function openSink(settings: Settings, { onSent, onFailed }: SinkObserver): SpanSink {
   let waiting = 0;
   const otlp = new OTLPTraceExporter({

@@ -50,6 +50,7 @@ class HotCounter {
 /** Names of counters, each with the series that start at 0. */
 export type CountedSeries = Readonly<Record<string, readonly Labels[]>>;
 
+/** Creates a counter for each name, with its series at 0. */
 export function countersOf<Counted extends CountedSeries>(counted: Counted) {
   const counters = Object.entries(counted).map(([name, known]) => [name, new HotCounter(known)]);
   return Object.fromEntries(counters) as Readonly<Record<keyof Counted, HotCounter>>;

@@ -1,7 +1,7 @@
 /**
- * Traces of events, for OpenTelemetry: the spans `receive`, `commit` and `deliver`. Nothing of a trace is stored: its id is that of the
- * sender's `traceparent`, else the id of the event, and the span `receive` has the last 8 bytes of that id. So any process, at any later
- * time, continues the trace of an event that it delivers.
+ * Traces of events, for OpenTelemetry: the spans `receive`, `commit` and `deliver`. Nothing of a trace is stored. The trace id is that of the
+ * sender's `traceparent`, otherwise the id of the event. The id of the span `receive` is the last 8 bytes of the event's id. So any process
+ * can continue the trace of an event that it delivers later.
  */
 import type { Settings } from '../settings/read.ts';
 import type { Sampler } from '../settings/values.ts';
@@ -25,16 +25,16 @@ const SECOND_MAX = 1_000;
 const WAITING_MAX = 4_096;
 /** Links of a span `commit`. */
 const LINKS_MAX = 128;
-/** A flood of these is counted by metrics, and would displace what is stored. */
+/** Statuses that get no span: metrics count a flood of them, and its spans would displace those of stored events. */
 const untraced: ReadonlySet<number> = new Set([404, 429]);
 
-/** The webhook of a span. An id is all that protects a webhook that checks no signature, so it is not in attributes. */
+/** The webhook of a span. Without a check of signatures, only its secret id protects a webhook, so the attributes leave that id out. */
 interface TracedWebhook {
   id: string;
   isVerified: boolean;
 }
 
-/** A request of which a span is recorded, from the creation of its row to its end. */
+/** A request with a span, from the creation of its row to the end of the request. */
 interface Begun extends SpanContext {
   parentSpanId: string | null;
   webhook: TracedWebhook;
@@ -64,12 +64,12 @@ export class Spans {
   readonly #sink: SpanSink;
   readonly #options: SpanOptions;
   readonly #isParentBased: boolean;
-  /** Share of the traces without a parent that is believed. */
+  /** Share of traces that are recorded, among those without a trusted parent. */
   readonly #share: number;
   readonly #secondMax: number;
-  /** By request. A request id may be that of several: a sender gives it. */
+  /** By request, not by request id: a sender may give several requests the same id. */
   readonly #begun = new Map<TracedExchange, Begun>();
-  /** By the id of the event, the same bytes in its row. */
+  /** By the id of the event: the same Uint8Array as in its row. */
   readonly #made = new WeakMap<Uint8Array, Begun>();
   #second = 0;
   #inSecond = 0;
@@ -86,7 +86,7 @@ export class Spans {
 
   /** A verified request becomes an event. @param id of the event */
   begin(exchange: TracedExchange, webhook: TracedWebhook, id: Uint8Array): void {
-    // A client that has left is already finished.
+    // The exchange of a client that has left is already finished.
     if (exchange.aborted) return;
     const parent = traceparentOf(exchange.header('traceparent'));
     if (!this.#samples(parent, webhook.isVerified, () => ((id[9]! << 16) | (id[10]! << 8) | id[11]!) / 2 ** 24)) return;
@@ -147,11 +147,11 @@ export class Spans {
     });
   }
 
-  /** A request that no event came of. Null: no span is recorded of it. */
+  /** The span of a request that did not become an event; null: no span is recorded. */
   #refused(exchange: TracedExchange): Begun | null {
     const { eventId, status } = exchange;
     if (eventId !== null || status < 400 || untraced.has(status)) return null;
-    // Nothing that an unverified sender says is believed.
+    // The sender is not verified, so its sampling flag is ignored.
     if (!this.#samples(undefined, false, Math.random)) return null;
     const parent = traceparentOf(exchange.header('traceparent'));
     const { traceId, spanId } = newContext();
@@ -201,8 +201,8 @@ export class Spans {
   }
 
   /**
-   * The same for all spans of one event. A sender's flag, and its trace id as the number that decides, count on verified requests only:
-   * else anyone could have all their requests sampled.
+   * Whether spans are recorded; the same for all spans of one event. The sender's flag and trace id decide on verified requests only:
+   * otherwise any client could have all its requests sampled.
    * @param fraction random number from 0 to 1, exclusive, of the event
    */
   #samples(parent: string | undefined, isVerified: boolean, fraction: () => number): boolean {
@@ -226,7 +226,7 @@ export class Spans {
 
 const FAILED_EVERY_MS = 60_000;
 
-/** Null without OTEL_EXPORTER_OTLP_ENDPOINT: then no package of OpenTelemetry is loaded. */
+/** Opens tracing. Null without OTEL_EXPORTER_OTLP_ENDPOINT: then no package of OpenTelemetry is loaded. */
 export async function openSpans(
   settings: Settings,
   count: (outcome: 'sent' | 'failed' | 'limited' | 'queue_full', spans: number) => void,

@@ -21,17 +21,19 @@ export function contextOf(hex: string, parent: string | undefined): SpanContext 
   return { traceId: parent?.slice(3, 35) ?? hex, spanId: hex.slice(16) };
 }
 
+/** Returns the span id in a `traceparent`; null without one. */
 export function spanIdOf(parent: string | undefined): string | null {
   return parent?.slice(36, 52) ?? null;
 }
 
+/** Creates a context with random ids. */
 export function newContext(): SpanContext {
-  // Node keeps random bytes for UUIDs.
+  // Cheap: Node generates the random bytes of many UUIDs at once.
   const hex = randomUUID().replaceAll('-', '');
   return { traceId: hex, spanId: hex.slice(16) };
 }
 
-/** A number of the random digits of an id. W3C Trace Context, level 2: the last 7 bytes are random. */
+/** A number from 0 to 1, exclusive, from random digits of an id. W3C Trace Context, level 2: the last 7 bytes are random. */
 export function fractionOf(hex: string): number {
   return Number.parseInt(hex.slice(18, 24), 16) / 2 ** 24;
 }

@@ -55,7 +55,7 @@ export function inTurns(max: number): <T>(work: () => Promise<T>) => Promise<T> 
   };
 }
 
-/** A time limit for work that nothing can stop. Resolves with undefined if it does not settle in time; its later result is dropped. */
+/** A time limit for work that cannot be cancelled. Resolves with undefined if it does not settle in time; its later result is dropped. */
 export async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

@@ -54,7 +54,7 @@ export class SharedCheck<T> {
   }
 }
 
-/** Reads at most once in `ms`; calls share a read. A failed read is not kept. */
+/** Returns a function that reads at most once in `ms`; calls in that time share the read. A failed read is not kept. */
 export function keptFor<T>(ms: number, read: (nowMs: number) => Promise<T>): (nowMs: number) => Promise<T> {
   let kept: { atMs: number; value: Promise<T> } | null = null;
   return (nowMs) => {
