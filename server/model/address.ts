@@ -88,7 +88,7 @@ export function whyUnreachable(url: string): string | null {
 
 /**
  * Returns the `for=` hops of a Forwarded header (RFC 7239), left to right. Obfuscated identifiers are returned unchanged. Reads from the right,
- * where the proxy has appended its own: whether a comma is within quotes then depends on no quote that the client sent before it.
+ * where the proxy has appended its own hop: a quote that the client sent further left cannot change how that hop is read.
  */
 export function forwardedHops(header: string): string[] {
   const hops: string[] = [];

@@ -1,4 +1,4 @@
-/** Checks: of `weir doctor`, and of a database before it is used. A table of checks has a row for each, which reads, judges and says what to do. */
+/** Checks of `weir doctor`, and of a database before it is used. Each row of a table of checks reads, judges, and names the fix. */
 import type { Fault } from './fault.ts';
 
 export interface Finding {
@@ -15,6 +15,7 @@ export interface Check extends Finding {
   name: string;
 }
 
+/** Nothing to fix. */
 export function ok(finding: string): Finding {
   return { state: 'ok', finding, fix: null };
 }
@@ -29,12 +30,12 @@ export function broken(finding: string, fix: string): Finding {
   return { state: 'problem', finding, fix };
 }
 
-/** @param otherwise the fix for a fault that states none. */
+/** Like `broken`, for a fault. @param otherwise the fix if the fault states none */
 export function brokenBy({ finding, fix }: Fault, otherwise: string): Finding {
   return broken(finding, fix ?? otherwise);
 }
 
-/** Null: it does not apply here. A finding may have a name other than that of its row. */
+/** Null: the check does not apply here. A finding may have a name other than that of its row. */
 type Found = NamedFinding | readonly NamedFinding[] | null;
 type NamedFinding = Finding & { name?: string };
 

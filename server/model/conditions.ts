@@ -6,7 +6,7 @@ import { DEATHS_KEPT, DIED_MINUTES, FULL_WITHIN_DAYS } from './machines.ts';
 import { SOME_RETRY } from './signatures/retries.ts';
 import { counted, inGib, inWords } from './words.ts';
 
-/** What a sentence is made of. */
+/** Facts that the sentence about a condition contains. */
 interface ConditionFacts {
   /** Name of what it concerns. */
   name: string;
@@ -60,11 +60,11 @@ interface ConditionRow {
 
 /** Default of ALERT_PENDING_SECONDS. */
 export const PENDING_SECONDS = 300;
-/** An agent that is paused for longer was forgotten. */
+/** An agent that is paused for longer was probably forgotten. */
 const PAUSED_SECONDS_MAX = 86_400;
 /** Default of ALERT_REJECTIONS_PER_MINUTE. */
 const REJECTIONS_PER_MINUTE = 60;
-/** Fewer rejections in an hour do not count: scanners and people who try cause some. */
+/** Fewer rejections in an hour do not count: scanners and people who test a webhook cause some. */
 const REJECTED_MIN = 5;
 /** Rejections have ended when none came for this long, and requests verify. */
 export const REJECTIONS_QUIET_MS = 300_000;

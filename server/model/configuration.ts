@@ -11,7 +11,7 @@ const RESOURCES_MAX = 100_000;
 export const secretMembers = ['secret', 'verify_token'] as const;
 export type SecretMember = (typeof secretMembers)[number];
 
-/** Members that belong to one installation, a pause, and subscriptions, which the file has in its own form. */
+/** Members that the file leaves out: those of one installation, a pause, and subscriptions, which have their own form in the file. */
 const leftOut: ReadonlySet<string> = new Set([
   ...['id', 'agent_ids', 'webhook_ids', 'generate_secret', 'cell', 'temporary', 'paused'],
   ...secretMembers,
@@ -92,7 +92,7 @@ const agent = withMembers(
 
 export type ConfiguredWebhook = z.output<typeof webhook>;
 
-/** A member that is absent has its default value. A section that is absent concerns nothing. */
+/** An absent member has its default value. An absent section changes nothing. */
 export const configurationSchema = z
   .strictObject({
     version: z.literal(1).describe('version of the format'),

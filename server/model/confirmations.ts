@@ -54,7 +54,7 @@ export const confirmations = {
 
 export type ConfirmedOperation = keyof typeof confirmations;
 
-/** How a person confirms the operation with this input; null: it is not asked about. */
+/** How a person confirms the operation with this input; null: no confirmation is needed. */
 export function confirmationOf(operation: string, input: unknown): (Confirmation & { by: 'click' | 'name' }) | null {
   if (!Object.hasOwn(confirmations, operation)) return null;
   const { by, consequence, when }: Confirmation = confirmations[operation as ConfirmedOperation];

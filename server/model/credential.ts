@@ -42,7 +42,7 @@ export function parseCredential(kind: CredentialKind, text: string): Credential 
   return checkDigits(lookupId, secret) === check ? { lookupId, secretHash: hashSecret(secret) } : null;
 }
 
-/** A secret part that only the key and this text lead to. Bytes modulo 62 are uneven: it has 255 bits. */
+/** Derives a secret part from a key and a text. It has 255 bits, because bytes modulo 62 are not evenly distributed. */
 export function derivedSecret(text: string, key: Buffer): string {
   const bytes = createHmac('sha512', key).update(text).digest().subarray(0, SECRET_CHARACTERS);
   return Array.from(bytes, (byte) => ALPHABET[byte % ALPHABET.length]).join('');

@@ -54,7 +54,7 @@ export const notInOrder = { path: ['to'], error: 'Give a time that is not before
 
 export const eventCountQuery = z.strictObject(eventFilters).refine(inOrder, notInOrder);
 
-/** @param before id of the last event of the previous page */
+/** Converts a query to the filter and the span of a database query. @param before id of the last event of the previous page */
 export function eventFilterOf(query: z.output<typeof eventCountQuery>, agentId: string | null, before: string | null) {
   return {
     filter: {

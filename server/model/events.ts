@@ -198,7 +198,7 @@ const actionId = z
   .nullable()
   .describe('id by which the action can be undone for 24 hours; null: nothing was changed');
 
-/** Whether deliveries in this state are replayed only for one agent at a time: its agent acknowledged them, or did not want them. */
+/** Whether deliveries in this state are replayed only for one agent at a time: the agent acknowledged them, or its filter excluded them. */
 export const needsOneAgent = (state: string): boolean => state === 'done' || state === 'filtered';
 
 export const undoInput = z.strictObject({ action_id: recordId.describe('from the response of the action') });

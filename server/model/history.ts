@@ -1,6 +1,6 @@
 /**
- * Requests to webhooks over time, as users see them: counts, the last one of each webhook, what is stored of it, and each request, accepted
- * or not, in one list.
+ * Requests to webhooks over time, as users see them: counts, the last event of each webhook, the size of its stored events, and a list of
+ * all requests, accepted or not.
  */
 import { z } from 'zod';
 import { cellsAway } from './cells.ts';
@@ -62,9 +62,10 @@ const historyCounts = {
 };
 export type HistoryCounts = { [Name in keyof typeof historyCounts]: number };
 
-/** Status of the refusals that are counted by it. Those of signatures and rate limits are counted where they are decided. */
+/** Statuses by which refusals are counted. Refusals by signature and by rate limit are counted where they are decided. */
 export const statusOfRefusal = { disabled: 410, length_required: 411, too_large: 413, unavailable: 503 } as const;
 
+/** Counts of 0. */
 export function noCounts(): HistoryCounts {
   return Object.fromEntries(historyColumns.map((name) => [name, 0])) as HistoryCounts;
 }
@@ -163,7 +164,7 @@ export const requestsSchema = z.object({
   cells_away: cellsAway,
 });
 
-/** @param page limit and cursor */
+/** The query of the list of requests. @param page limit and cursor */
 export const requestsQuery = <Page extends z.ZodRawShape>(page: Page) =>
   z
     .strictObject({
@@ -175,7 +176,7 @@ export const requestsQuery = <Page extends z.ZodRawShape>(page: Page) =>
     .refine((query) => inOrder(query as Parameters<typeof inOrder>[0]), notInOrder);
 
 const SPOOL = 'Set INGEST_SPOOL_DIR to keep events while they cannot be stored.';
-/** Fixes that differ from the one of the problem. Null: nothing to fix. */
+/** Fixes that differ from the detail of the problem. Null: nothing to fix. */
 const fixes: Readonly<Record<string, string | null>> = {
   duplicate: null,
   webhook_disabled: 'Enable the webhook, or have the sender stop.',
@@ -187,7 +188,7 @@ const fixes: Readonly<Record<string, string | null>> = {
   queue_full: SPOOL,
 };
 
-/** What to do about a request with this reason of a sample. */
+/** What to do about a sampled request with this reason; null: nothing. */
 export function fixOfReason(reason: string): string | null {
   if (Object.hasOwn(fixes, reason)) return fixes[reason]!;
   return Object.hasOwn(problems, reason) ? problems[reason as keyof typeof problems].detail : null;

@@ -26,7 +26,7 @@ export function normalOrderBy(text: string): string {
   return /^header:/i.test(text) ? text.toLowerCase() : text;
 }
 
-/** Reads the key of an event, before it is hashed; null: it has none. Null instead of a function: the text is not an `order_by`. */
+/** Compiles a reader of the key of an event before it is hashed, which returns null without a key. Null: the text is not an `order_by`. */
 export function orderKeyReader(orderBy: string): ((...of: Parameters<OrderReader>) => string | null) | null {
   const part = partOf(orderBy);
   if (part === null) return null;
@@ -46,8 +46,8 @@ export function orderByFault(text: string, signatureHeaders: readonly string[]):
 }
 
 /**
- * Compiles the orders of a webhook; null: it has none. A key is a string or a number that is not empty, in the time of one scan of the body
- * (json-scan.ts), and becomes 64 bits of an HMAC: a sender cannot choose a value that shares the key of another, and a key shows nothing of it.
+ * Compiles the orders of a webhook; null: it has none. A key is a string or a number that is not empty; reading it takes one scan of the body
+ * (json-scan.ts). It is stored as 64 bits of an HMAC: a sender cannot choose two values with one key, and the key does not reveal its value.
  */
 export function orderReader(orders: readonly Order[] | null, webhookId: Uint8Array): OrderReader | null {
   if (orders === null) return null;

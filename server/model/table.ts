@@ -103,6 +103,7 @@ export function mcpShape<T extends Table>(table: T): { [Name in NamesWith<T, 'mc
 /** Kind of value that an input takes, for forms and options of commands. */
 type Kind = 'text' | 'number' | 'boolean' | 'list' | 'json';
 
+/** The kind of the value that an input takes, without `null` and optionality. */
 export function kindOf(input: z.ZodType): Kind {
   const schema = bare(input);
   if (schema instanceof z.ZodString || schema instanceof z.ZodEnum) return 'text';

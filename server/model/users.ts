@@ -49,7 +49,7 @@ export const userSchema = z
   })
   .meta({ id: 'User' });
 
-/** For step-up (manage/auth/step-up.ts). */
+/** The password that confirms a change: step-up (manage/auth/step-up.ts). */
 export const currentPassword = enteredPassword
   .optional()
   .describe(

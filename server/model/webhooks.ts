@@ -222,7 +222,7 @@ export const webhookForm = {
   ],
 } as const satisfies Record<string, readonly (keyof typeof webhookFields)[]>;
 
-/** @param limits settings that a webhook may lower for itself */
+/** The inputs that create and update a webhook. @param limits settings that a webhook may lower for itself */
 export function webhookInput(limits: WebhookLimits) {
   const { max_payload_bytes, retention_days } = webhookFields;
   const lower = (setting: keyof WebhookLimits) => ({ input: atMost(setting, limits[setting]) });

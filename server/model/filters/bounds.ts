@@ -1,5 +1,5 @@
 /**
- * Bounds what an expression can make, so that none takes the process down. The heap limit of the thread is not enough: V8 aborts the
+ * Bounds what an expression can make, so that no expression takes the process down. The heap limit of the thread is not enough: V8 aborts the
  * process when one value does not fit into what is left of the heap, bytes are outside of the heap, and no time limit interrupts a
  * search in a text or the type check, which runs where a filter is saved.
  *
@@ -66,7 +66,7 @@ interface Node {
 }
 
 /**
- * Bounds the types of an expression that is not checked yet. The name of a type holds those of its parts: {a: a} inside nested bindings
+ * Bounds the types of an expression that is not checked yet. The name of a type contains the names of its parts: {a: a} inside nested bindings
  * doubles it each time, and 18 of them (483 characters) took 6.5 s and 216 MB.
  */
 export function boundTypes(root: ASTNode): void {
@@ -114,7 +114,7 @@ function firstEntry(map: object): [unknown, unknown] | undefined {
 interface Bounded {
   /** Call it before an evaluation. */
   begin(): void;
-  /** Call it after an evaluation. The scopes would keep the event until the next one: up to 1,000 filters, a parsed body each. */
+  /** Call it after an evaluation. Otherwise each of up to 1,000 filters keeps the parsed body of its last event. */
   end(): void;
 }
 

@@ -1,4 +1,4 @@
-/** Evaluates filters on events. Stateless but for the compiled expressions; runs in a thread (workers/filter.ts) and in commands. */
+/** Evaluates filters on events, in a thread (workers/filter.ts) and in commands. Keeps only compiled expressions and the last body. */
 import { readableBody } from '../signatures/gzip.ts';
 import { bufferOf, jsonText } from '../signatures/json-bytes.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
@@ -95,7 +95,7 @@ function parsed(text: string): unknown {
 /** Matches a member of this name, including one written with an escape sequence. */
 const mayName = /constructor"|\\u00/;
 
-/** The library tells the type of an object by its constructor, which a member of this name hides. A Map has no such member. */
+/** The library reads the type of an object from its `constructor`, which a member of this name hides. The members of a Map hide nothing. */
 function readable(members: object): object {
   return Object.hasOwn(members, 'constructor') ? new Map(Object.entries(members)) : members;
 }

@@ -2,7 +2,7 @@
  * Filters of subscriptions: CEL expressions (https://cel.dev) over one event.
  *
  * Chosen: cel-js (compared with @bufbuild/cel in bench/NOTES.md). A filter must be checked when it is saved: an unknown variable would
- * otherwise fail on each event. What it lacks is the order of bytes, conversions of unsigned integers and of timestamps into each other, and
+ * otherwise fail on each event. cel-js lacks the order of bytes, conversions of unsigned integers and of timestamps into each other, and
  * range checks of 64-bit integers. Its regular expressions are those of JavaScript, which can take exponential time, where CEL asks for RE2,
  * so filters run in a thread under a time limit (judge.ts).
  */
@@ -40,7 +40,7 @@ const names = Object.keys(variables);
 /** The type `bytes` of CEL hides a variable of this name, so the expression is wrapped in a binding of it. */
 const SIZE = 'weir_bytes';
 const before = `cel.bind(bytes, ${SIZE}, (`;
-/** The line feed ends a comment. */
+/** The line feed ends a comment at the end of the expression. */
 const after = '\n))';
 
 const environment = new Environment({
@@ -66,7 +66,7 @@ export type Compiled =
 /** Compiles an expression and checks its names and types. */
 export function compileFilter(text: string): Compiled {
   try {
-    // Alone first: `a) || (b` is valid only inside the parentheses of the binding.
+    // The expression must also be valid by itself: `a) || (b` is valid only inside the parentheses of the binding.
     const { ast } = environment.parse(text);
     const wrapped = environment.parse(before + text + after);
     boundTypes(wrapped.ast);
@@ -167,7 +167,7 @@ function invalidPattern(node: unknown): { at: number; reason: string } | null {
   return invalidPattern(args);
 }
 
-/** The library gives its evaluator only to nodes. */
+/** Returns the evaluator of the library, which the library passes only to nodes. */
 function evaluatorOf(from: Environment): Evaluator {
   const program = from.parse('true');
   let evaluator: Evaluator;

@@ -1,4 +1,4 @@
-/** The answer that a sender gets for a request that was stored, where it demands another one than Weir's own. */
+/** The answer to a request that was stored, for senders that demand another one than Weir's default. */
 import { z } from 'zod';
 import { compilePath, type PathStep, scanString } from './json-scan.ts';
 import { pointerOf } from './sources.ts';
@@ -54,6 +54,7 @@ export interface CompiledAnswer {
   readonly path: readonly PathStep[] | null;
 }
 
+/** Compiles an answer of a webhook or of a scheme, as `answerBody` needs it. */
 export function compileAnswer({ status, content_type, body, body_from }: Answer): CompiledAnswer {
   return {
     status,

@@ -9,10 +9,10 @@ import { SCANNED_BYTES_MAX } from './json-scan.ts';
 /** Largest bodies of each kind. The guide Senders compares them with the bodies that the senders send. */
 export const FORM_FIELDS_MAX = 1_000;
 export const FORM_BYTES_MAX = 131_072;
-/** Mandrill sends up to 1,000 events in one field. Decoding so many bytes takes 13 ms, if each is an escape. */
+/** Mandrill sends up to 1,000 events in one field. Decoding this many bytes takes 13 ms if each is escaped. */
 export const SHORT_FORM_FIELDS_MAX = 16;
 export const SHORT_FORM_BYTES_MAX = 524_288;
-/** Three members of it are read, each by a scan. */
+/** Three members of a Mailgun body are read, each by a scan. */
 export const MAILGUN_BYTES_MAX = 262_144;
 export const JSON_BYTES_MAX = SCANNED_BYTES_MAX;
 
@@ -20,7 +20,7 @@ export const JSON_BYTES_MAX = SCANNED_BYTES_MAX;
 const BODY_HASH = /[?&]bodySHA256=([0-9a-fA-F]{64})(?:&|$)/;
 const AMPERSAND = 0x26;
 
-/** Whether a body is too large or complex to be read; its first parameters are those of the signed request. */
+/** Whether a body is too large or too complex to be checked. The URL is the one that the sender signed. */
 export type ExceedsBounds = (url: string, body: Uint8Array) => boolean;
 
 /** The bounds of a scheme; null: its check reads no body beyond the hash. */

@@ -105,7 +105,7 @@ type HmacHash = keyof typeof BLOCK_BYTES;
 const BLOCK_BYTES = { sha1: 64, sha256: 64, sha512: 128 };
 const BLOCK_BYTES_MAX = 128;
 const DIGEST_BYTES_MAX = 64;
-/** A longer text is hashed where it is. */
+/** A longer text is hashed in place. */
 const ONE_SHOT_BYTES_MAX = 4_096;
 const inner = Buffer.alloc(BLOCK_BYTES_MAX + ONE_SHOT_BYTES_MAX);
 const outer = Buffer.alloc(BLOCK_BYTES_MAX + DIGEST_BYTES_MAX);
@@ -126,7 +126,7 @@ function writeKey(to: Buffer, key: Uint8Array, block: number, pad: number): void
   for (let i = 0; i < key.length; i++) to[i] = key[i]! ^ pad;
 }
 
-/** An empty part costs no call. */
+/** HMAC of a text that is hashed in place. Empty parts are skipped, because a call costs time for them too. */
 function streamedHmac(name: HmacHash, key: Uint8Array, { prefix, body, suffix }: SignedText): Buffer {
   const mac = createHmac(name, key);
   if (prefix !== '') mac.update(prefix);

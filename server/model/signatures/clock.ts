@@ -14,7 +14,7 @@ export interface Clock {
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$/;
 
 /**
- * How far the request's time is from the receiver's clock, in milliseconds; negative: it is behind. Null if it holds no time.
+ * How far the request's time is from the receiver's clock, in milliseconds; negative: it is behind. Null if the request holds no time.
  * @param time as `present` read it.
  */
 export function clockDistance(

@@ -15,7 +15,7 @@ export const POINTER_CHARACTERS_MAX = 4_096;
 export function twilioContent(url: string, body: Uint8Array): string | null {
   const hash = signedBodyHash(url);
   if (hash !== null) return timingSafeEqual(Buffer.from(hash, 'hex'), sha256(body)) ? url : null;
-  // Each request has an array of its own, also where its memory is used again.
+  // The array identifies the request: each request has its own Uint8Array, even where the memory is reused.
   if (lastForm?.body !== body) lastForm = { body, fields: formExceeds(body) ? null : signedFields(body) };
   return lastForm.fields === null ? null : url + lastForm.fields;
 }

@@ -7,7 +7,7 @@ const algorithms = ['hmac-sha256', 'hmac-sha1', 'hmac-sha512', 'ed25519', 'ecdsa
 const codeAlgorithms = ['twilio', 'mailgun', 'microsoft-graph'] as const;
 export type Algorithm = (typeof algorithms)[number] | (typeof codeAlgorithms)[number];
 
-/** Whether a definition says all about the algorithm; false: it is code. */
+/** Whether a definition alone describes the algorithm; false: code implements it. */
 export function isDefinable(algorithm: Algorithm): boolean {
   return (algorithms as readonly string[]).includes(algorithm);
 }
@@ -15,7 +15,7 @@ export function isDefinable(algorithm: Algorithm): boolean {
 /** Largest tolerance: a year, in seconds. */
 export const TOLERANCE_SECONDS_MAX = 31_536_000;
 
-/** Lenient, since stored definitions may have names that no request can have; inputs are checked by headerFault as well. */
+/** Lenient, because stored definitions may have names that no request can have. unreachableHeader refuses them in inputs. */
 const field = z
   .string()
   .trim()

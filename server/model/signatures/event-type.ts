@@ -55,16 +55,16 @@ function partsOf(text: string): string[] {
   return text.split(/\+(?=header:|json:)/i);
 }
 
-/** Null: it is neither `header:NAME` nor `json:/POINTER`. */
+/** Parses one source; null: the text is neither `header:NAME` nor `json:/POINTER`. */
 export function parsePart(part: string): Part | null {
   if (header.test(part)) return { header: headerOf(part)! };
   return pointer.test(part) ? { path: compilePath(pointerOf(part)!) } : null;
 }
 
 /**
- * The request with another type, written where its type is read from. Of a source with two values the text after the first dot is the
- * second one, where the request has one. Null: the body is not a JSON object, but has the type.
- * @param source as of eventTypeFromOf
+ * Returns the request with another type, written where its type is read from. With two sources, the text after the first dot of the type is
+ * the value of the second source, if the request has a value there. Null: the type would be in the body, which is not a JSON object.
+ * @param source as eventTypeFromOf returns it
  */
 export function typedRequest<Request extends { headers: Readonly<Record<string, string>>; body: string }>(
   source: string,
@@ -134,9 +134,9 @@ export function eventTypeFromOf(own: string | null, schemeName: string): string 
 }
 
 /**
- * Compiles the source in effect; null: the events have no type. Of two values the reader joins those that exist by a dot: GitHub's
- * `issues` with action `opened` is `issues.opened`, its `push`, which has no action, `push`.
- * @param signatureHeaders of the scheme: they are never stored, thus no type either
+ * Compiles the source in effect; null: the events have no type. With two sources, the reader joins the values that exist with a dot: GitHub's
+ * `issues` with action `opened` is `issues.opened`; its `push`, which has no action, is `push`.
+ * @param scheme A type is never read from its signature headers, because they are never stored.
  */
 export function eventTypeReader(
   own: string | null,

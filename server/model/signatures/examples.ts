@@ -68,7 +68,7 @@ const examples: Readonly<Record<string, ExampleRequest>> = {
   },
 };
 
-/** The example of the sender of a scheme; null: there is not one. */
+/** The example request of the sender of a scheme; null: the table has none. */
 export function exampleOf(scheme: string): ExampleRequest | null {
   return Object.hasOwn(examples, scheme) ? examples[scheme]! : null;
 }

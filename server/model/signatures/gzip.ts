@@ -1,12 +1,12 @@
 /**
- * Bodies with `Content-Encoding: gzip`, which some senders compress on request. They are stored as they were sent; what reads JSON reads them
- * decompressed, within bounds, because an unauthenticated client may have sent them.
+ * Bodies with `Content-Encoding: gzip`, which some senders compress on request. They are stored as they were sent. Code that reads
+ * JSON decompresses them, within bounds, because an unauthenticated client may have sent them.
  */
 import { gunzipSync } from 'node:zlib';
 
-/** Compressed bytes. The worst case are empty blocks, each with tables of its own: 17 ms for so many, 140 ns a byte (Node 20). */
+/** Limit on compressed bytes. In the worst case, empty blocks with their own tables, they take 17 ms, 140 ns a byte (Node 20). */
 export const GZIP_BYTES_MAX = 131_072;
-/** Decompressed bytes: 2 ms. */
+/** Limit on decompressed bytes, which take 2 ms. */
 export const INFLATED_BYTES_MAX = 1_048_576;
 /** Decompressed bytes for each compressed one. JSON has 5 to 20, a list of equal objects up to 200, and the format allows 1,032. */
 const RATIO_MAX = 250;

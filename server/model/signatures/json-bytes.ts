@@ -113,6 +113,7 @@ export function afterSpace(text: Buffer, at: number): number {
   return next;
 }
 
+/** Whether a byte is white space of JSON (RFC 8259, section 2). */
 export function isSpace(byte: number | undefined): boolean {
   return byte === SPACE || byte === LINE_FEED || byte === RETURN || byte === TAB;
 }

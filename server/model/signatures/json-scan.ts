@@ -1,6 +1,6 @@
 /**
- * Reads one member of a JSON text without parsing the rest: ingest needs the type of an event and nothing else of a body, which may
- * have a mebibyte. For 1 MiB it takes 2.2 ms instead of 5.6 (bench/NOTES.md).
+ * Reads one member of a JSON text without parsing the rest: ingest often needs only the type of an event from a body of up to 1 MiB.
+ * For 1 MiB a scan takes 2.2 ms, and parsing 5.6 (bench/NOTES.md).
  *
  * Values beside the path are skipped (json-bytes.ts). The first member of a name counts. What follows it is not checked, except that the
  * last byte must close the first bracket.
@@ -31,7 +31,7 @@ export const SCANNED_CHARACTERS_MAX = 200;
 export const SCANNED_BYTES_MAX = 1_048_576;
 /** Members and items that one scan steps over. */
 export const SCANNED_MEMBERS_MAX = 10_000;
-/** A name with an escape is decoded to be compared, which takes as long as to step over this number of members. */
+/** A name with an escape is decoded before it is compared. This takes as long as stepping over this number of members. */
 const ESCAPED_NAME_MEMBERS = 10;
 /** The longest beginning of a string that consists of whole characters and escapes. */
 const wholeEscapes = /^(?:[^\\]|\\u[0-9a-fA-F]{4}|\\["\\/bfnrt])*/;
@@ -40,7 +40,7 @@ const number = /^-?\d[\d.eE+-]*$/;
 /** A step of a compiled path. */
 export interface PathStep {
   readonly name: string;
-  /** The name in quotes, as a text has it that escapes nothing. */
+  /** The name in quotes, as JSON without escapes has it. */
   readonly quoted: Buffer;
   /** Index in an array; -1: the name is not an index. */
   readonly index: number;
@@ -171,7 +171,7 @@ function isKey(text: Buffer, start: number, end: number, { name, quoted, plain }
     while (i < quoted.length && text[start + i] === quoted[i]) i++;
     if (i === quoted.length) return true;
   }
-  // Some senders escape slashes and what is not ASCII.
+  // Some senders escape slashes and characters that are not ASCII.
   if (plain || end - start > name.length * 6 + 2) return false;
   let i = start;
   while (i < end && text[i] !== BACKSLASH) i++;
@@ -188,7 +188,7 @@ function valueAt(text: Buffer, at: number, charactersMax: number): string | null
     const token = text.toString('latin1', at, Math.min(end, at + charactersMax));
     return number.test(token) ? token : null;
   }
-  // Bytes that surely hold so many characters, each as an escape of six.
+  // Enough bytes for this number of characters, even if each is an escape of six bytes.
   const last = Math.min(end - 1, at + 1 + (charactersMax + 2) * 6);
   const raw = text.toString('utf8', at + 1, last);
   if (!raw.includes('\\')) return raw.slice(0, charactersMax);

@@ -22,8 +22,8 @@ export function isToken(algorithm: Algorithm): boolean {
 }
 
 /**
- * The key of a stored secret, which signs. A secret that the scheme cannot decode becomes some other key, which verifies nothing.
- * For a token it is the SHA-256 of the secret, so that comparison is over equal lengths.
+ * The key of a stored secret that requests are signed with. A secret that the scheme cannot decode becomes a key that verifies nothing.
+ * The key of a token is the SHA-256 of the secret, so that equal lengths are compared.
  */
 export function keyOf(definition: SchemeDefinition, given: Uint8Array): Uint8Array {
   return keysOf(definition, given)[0]!;
@@ -39,6 +39,7 @@ export function keysOf({ algorithm, secret }: SchemeDefinition, given: Uint8Arra
   return [key.length > 0 ? key : given];
 }
 
+/** Number of keys that each secret of the scheme is tried as, see keysOf. */
 export function keysPerSecret({ secret }: SchemeDefinition): 1 | 2 {
   return secret === 'text-or-base64' ? 2 : 1;
 }
@@ -89,6 +90,7 @@ function bare(given: string): string {
   return given.trim().replace(/^(?:whsec_|whpk_)/, '');
 }
 
+/** SHA-256, 32 bytes. A text is hashed as UTF-8. */
 export function sha256(bytes: Uint8Array | string): Buffer {
   return createHash('sha256').update(bytes).digest();
 }

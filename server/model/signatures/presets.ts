@@ -13,6 +13,7 @@ export const presets = table as readonly Preset[];
 
 const byName = new Map(presets.map((preset) => [preset.name, preset]));
 
+/** The preset of this name; undefined if this build has none. */
 export function presetNamed(name: string): Preset | undefined {
   return byName.get(name);
 }
@@ -44,7 +45,7 @@ export function definitionOf({
   return signatureScheme === 'token' ? { ...definition, header: signatureHeader ?? 'authorization' } : definition;
 }
 
-/** Compiles the scheme that the settings select. That of a preset that this build does not have is never verified. */
+/** Compiles the scheme that the settings select. With a preset that this build does not have, no request verifies. */
 export function schemeOf(settings: SchemeSettings): Scheme {
   const { signatureScheme: name, signatureHeader, toleranceSeconds } = settings;
   const definition = definitionOf(settings);

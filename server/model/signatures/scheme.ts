@@ -44,7 +44,7 @@ export interface Scheme {
   readonly name: string;
   readonly definition: SchemeDefinition;
   readonly handshake: Handshake | null;
-  /** Null: the default. */
+  /** Null: the default answer. */
   readonly answer: CompiledAnswer | null;
   /** Headers that carry signatures, in lower case. Empty: the signature is in the body. Never stored. */
   readonly headers: readonly string[];
@@ -93,14 +93,14 @@ function basics({ name, definition, handshake }: SchemeSource) {
 }
 
 /**
- * Whether /batch takes requests of the scheme. The id or time of a signed request is that of one event, so an unauthenticated client could
- * repeat it at /batch, and a scheme that is code signs no lines. `batch` of the definition: the sender signs newline-delimited JSON.
+ * Whether /batch takes requests of the scheme. A scheme with an id or a time signs single events, which an unauthenticated client could
+ * repeat at /batch. A scheme that is code signs no lines. `batch` of the definition: the sender signs newline-delimited JSON.
  */
 export function takesBatches({ algorithm, id, timestamp, batch }: SchemeDefinition): boolean {
   return batch ?? (id === undefined && timestamp === undefined && isDefinable(algorithm));
 }
 
-/** @param toleranceSeconds of the webhook; null: that of the definition. 0 turns the check off. */
+/** Compiles a definition. @param toleranceSeconds of the webhook; null: that of the definition. 0 turns the check of the time off. */
 export function compileScheme(source: SchemeSource, toleranceSeconds: number | null): Scheme {
   const { definition } = source;
   const { header, timestamp, id, algorithm } = definition;
@@ -108,7 +108,7 @@ export function compileScheme(source: SchemeSource, toleranceSeconds: number | n
   const [prefix, suffix] = content.split('{body}').map(template) as [Template, Template];
   const signed = { time: content.includes('{timestamp}'), id: content.includes('{id}') };
   const idHeader = headerOf(id);
-  // An id that held the text after it could be split at another place.
+  // An id may not contain the text that follows it: id and text could be split at another place.
   const idEnd = /\{id\}([^{]*)/.exec(content)?.[1] ?? '';
   const toleranceMs = (toleranceSeconds ?? timestamp?.tolerance ?? 0) * 1000;
   const names = pointerOf(timestamp?.from);

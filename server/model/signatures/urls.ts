@@ -1,11 +1,11 @@
 /**
  * The URLs that a sender may have signed. A proxy can end TLS, the sender can write the port that the protocol implies, and the sender's
- * own library can write the query in another way. Each is of the host in FRONTEND_PUBLIC_API_URL.
+ * own library can write the query in another way. All have the host of FRONTEND_PUBLIC_API_URL.
  */
 import { parse, stringify } from 'node:querystring';
 import type { SchemeDefinition } from './definition.ts';
 
-/** A request that does not verify costs a signature for each. */
+/** Limit on these URLs: a request that does not verify is checked with each. */
 export const URLS_MAX = 8;
 
 const PORTS = { http: 80, https: 443 };
@@ -28,8 +28,8 @@ const readings: Readonly<Record<NonNullable<SchemeDefinition['query']>, readonly
 };
 
 /**
- * At most URLS_MAX, the likeliest first.
- * @param url as FRONTEND_PUBLIC_API_URL and the request say
+ * Returns at most URLS_MAX URLs, the likeliest first.
+ * @param url that FRONTEND_PUBLIC_API_URL and the path and query of the request make
  */
 export function urlCandidates(url: string, query: SchemeDefinition['query']): string[] {
   const [, protocol, host, port, target] = /^(https?):\/\/(\[[^\]]*\]|[^/?#:]*)(:\d+)?(\/.*)$/s.exec(url) ?? [];

@@ -1,4 +1,4 @@
-/** Finds out why a request does not verify by the scheme of its webhook. diagnose.ts reads more of the headers of sha256. */
+/** Finds out why a request does not verify by the scheme of its webhook. For the scheme sha256, diagnose.ts reads more headers. */
 import { findKey } from '../check.ts';
 import { clockDistance } from '../clock.ts';
 import type { SchemeDefinition } from '../definition.ts';
@@ -218,7 +218,7 @@ function withoutMark(secret: Buffer): Buffer {
   return Buffer.from(secret.toString('utf8').replace(/^whsec_/, ''));
 }
 
-/** URLs that the sender may have signed: the other protocol, the address it was sent to, with and without a final slash. */
+/** URLs that the sender may have signed: the other protocol, the host that the request names, without the query, with a final slash. */
 function otherUrls({ headers, url }: RefusedRequest): string[] {
   if (!URL.canParse(url)) return [];
   const { pathname, search, host } = new URL(url);

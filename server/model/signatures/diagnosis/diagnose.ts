@@ -79,7 +79,7 @@ function* expectedFindings(field: SignatureField, request: RefusedRequest, hashe
 
 type Hashes = (kind: SignatureField['loose']['algorithm'] | 'not_hmac') => readonly Buffer[];
 
-/** HMACs of the body with the valid secrets, and what senders take for them. Each is made once: a hundred headers may have a digest. */
+/** HMACs of the body with the valid secrets, and hashes that senders mistake for them. Computed once for up to a hundred digests. */
 function hashesOf(request: RefusedRequest): Hashes {
   const { body } = request;
   const secrets = activeSecrets(request);
@@ -97,7 +97,7 @@ function isOfBody({ loose: { algorithm, digest } }: SignatureField, hashes: Hash
   return digest !== null && hashes(algorithm).some((hash) => hash.equals(digest));
 }
 
-/** Hashes that senders take for an HMAC. */
+/** Hashes that senders mistake for an HMAC. */
 function notHmacs(body: Buffer, secrets: readonly Buffer[]): Buffer[] {
   const ofSecrets = secrets.flatMap((secret) => [
     sha256(Buffer.concat([secret, body])),

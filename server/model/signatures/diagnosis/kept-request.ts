@@ -22,6 +22,7 @@ export interface KeptRequest {
   keepsBody: boolean;
 }
 
+/** Selects the part of a refused request that is stored. Texts that contain a secret of the webhook are left out. */
 export function keptRequest(request: RefusedRequest): KeptRequest {
   const { headers, body, settings } = request;
   const { signatureHeader } = settings;
@@ -70,7 +71,7 @@ export function restoredHeaders(kept: Pick<KeptRequest, 'headers' | 'signatures'
   return headers;
 }
 
-/** Also a damaged signature of a scheme that is not the one of the webhook. */
+/** Whether the value is certainly a digest. A damaged signature of a scheme other than the webhook's counts as one. */
 function isDigest({ name, expected, loose, named }: SignatureField): boolean {
   const known = named ?? (expected ? null : namedHeaderOf(name));
   return loose.digest !== null || (known !== null && !isToken(known.scheme.definition.algorithm));

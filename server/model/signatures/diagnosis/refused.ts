@@ -20,7 +20,7 @@ export interface RefusedRequest {
   headers: readonly string[];
   /** Null: the body was too large to be stored. */
   body: Buffer | null;
-  /** The body was over the bounds of the scheme, and is too large to be stored; absent: `body` tells. */
+  /** For a body that was too large to be stored: whether it exceeded the bounds of the scheme. Not read with a `body`. */
   exceedsBounds?: boolean;
   secrets: readonly WebhookSecret[];
   others: readonly OtherWebhook[];

@@ -24,12 +24,12 @@ export interface NamedScheme {
   scheme: Scheme;
 }
 
-/** With the time unchecked. */
+/** The compiled schemes, which do not check the time. */
 const named: readonly NamedScheme[] = namedPresets.map(([name, reason]) => {
   return { reason, scheme: compileScheme({ name, definition: presetNamed(name)!.definition }, 0) };
 });
 
-/** The first such scheme with its signature in this header. */
+/** The first of these schemes that has its signature in this header; null: none. */
 export function namedHeaderOf(header: string): NamedScheme | null {
   return named.find(({ scheme }) => scheme.headers[0] === header) ?? null;
 }
