@@ -1,6 +1,7 @@
 /** Agents: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
 import {
+  between,
   createdAt,
   givenId,
   idOf,
@@ -14,7 +15,6 @@ import {
   timeOrNull,
   updatedAt,
   whole,
-  within,
 } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
 import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, ORDERS_MAX } from './order-by.ts';
@@ -80,7 +80,7 @@ export const agentFields = {
       .describe('the first of them by id; `GET /api/v1/agents/{id}/webhooks` lists all'),
   },
   max_leased: {
-    input: within(1, MAX_LEASED_MAX)
+    input: between(1, MAX_LEASED_MAX)
       .nullable()
       .optional()
       .describe(
@@ -129,7 +129,7 @@ export const agentInput = {
       ),
   }),
   rotation: z.strictObject({
-    overlap_seconds: within(0, OVERLAP_SECONDS_MAX)
+    overlap_seconds: between(0, OVERLAP_SECONDS_MAX)
       .default(0)
       .describe('how long the previous credential and its sessions stay valid beside the new one'),
   }),

@@ -1,12 +1,12 @@
 /** Cells: places for the events of some webhooks, on other Postgres servers or on a Citus cluster. */
 import { z } from 'zod';
-import { createdAt, nameText, secretText, textOrNull, timeOf, timeOrNull, within } from './fields.ts';
+import { between, createdAt, nameText, secretText, textOrNull, timeOf, timeOrNull } from './fields.ts';
 import { currentPassword } from './users.ts';
 
 const CELL_NUMBER_MAX = 4_095;
 const CONNINFO_CHARACTERS_MAX = 4_000;
 
-export const cellNumber = within(0, CELL_NUMBER_MAX);
+export const cellNumber = between(0, CELL_NUMBER_MAX);
 
 /** A name that is not a number, so that a command can take either. */
 const cellName = nameText.refine((name) => !/^\d+$/.test(name), 'A name must not be a number.');

@@ -28,7 +28,7 @@ export const textOrNull = (what: string) => z.string().nullable().describe(what)
 export const whole = z.number().int().min(0);
 
 /** A whole number from `min` to `max`. */
-export const within = (min: number, max: number) => z.int().min(min).max(max);
+export const between = (min: number, max: number) => z.int().min(min).max(max);
 
 /** @param thing e.g. `agent`. */
 export const nameOf = (thing: string) => z.string().describe(`name of the ${thing}`);

@@ -1,7 +1,7 @@
 /** Rules over the members of a webhook that select and supply its signature scheme. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { textOrNull, within } from './fields.ts';
+import { between, textOrNull } from './fields.ts';
 import { definitionSchema, type SchemeDefinition, TOLERANCE_SECONDS_MAX } from './signatures/definition.ts';
 import { isAsymmetric, publicKeyOf, secretFault } from './signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, definitionOf, presetNamed, presets } from './signatures/presets.ts';
@@ -44,7 +44,7 @@ export const schemeFields = {
     },
   },
   tolerance_seconds: {
-    input: within(0, TOLERANCE_SECONDS_MAX)
+    input: between(0, TOLERANCE_SECONDS_MAX)
       .nullable()
       .describe(
         'how far the time of a request may be from the clock, in both directions; 0: not checked; null: as the scheme says',

@@ -1,6 +1,6 @@
 /** Secrets of a webhook: as given, their rotation, and what is shown of them. */
 import { z } from 'zod';
-import { createdAt, secretText, timeOrNull, within } from './fields.ts';
+import { between, createdAt, secretText, timeOrNull } from './fields.ts';
 
 const SECRET_BYTES_MAX = 1_024;
 const OVERLAP_SECONDS_MAX = 31_536_000;
@@ -15,7 +15,7 @@ export const rotateInput = z.strictObject({
     .nullable()
     .default(null)
     .describe('the new secret; absent: generated, and shown only in the response'),
-  overlap_seconds: within(0, OVERLAP_SECONDS_MAX)
+  overlap_seconds: between(0, OVERLAP_SECONDS_MAX)
     .default(0)
     .describe('how long the previous secret stays valid beside the new one'),
 });

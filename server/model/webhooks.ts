@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { cellNumber } from './cells.ts';
 import {
+  between,
   createdAt,
   example,
   fieldName,
@@ -14,7 +15,6 @@ import {
   textOrNull,
   timeOrNull,
   updatedAt,
-  within,
 } from './fields.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from './signatures/event-type.ts';
 import { createShape, exampleOf, outputShape, type Table, updateShape } from './table.ts';
@@ -135,7 +135,7 @@ export const webhookFields = {
     form: { label: 'Payload limit (bytes)', hint: 'Empty: {payload limit} (default, and the largest value).' },
   },
   rate_limit_max: {
-    input: within(1, INTEGER_MAX)
+    input: between(1, INTEGER_MAX)
       .nullable()
       .describe(
         'requests per window and client address, counted for this webhook only; null: the default limit over all webhooks',
@@ -157,7 +157,7 @@ export const webhookFields = {
     form: { label: 'Retention (days)', hint: 'Empty: {retention} (default, and the largest value).' },
   },
   expect_every_seconds: {
-    input: within(EXPECT_SECONDS_MIN, EXPECT_SECONDS_MAX)
+    input: between(EXPECT_SECONDS_MIN, EXPECT_SECONDS_MAX)
       .nullable()
       .describe('an alert begins when the last event is older; 60 to 31536000; null: none is expected'),
     initial: null,

@@ -117,7 +117,7 @@ export function onSignals(handle: (signal: NodeJS.Signals) => void): () => void 
 }
 
 /** `12,345` */
-export function whole(value: number): string {
+export function wholeText(value: number): string {
   return Math.round(value).toLocaleString('en-GB');
 }
 

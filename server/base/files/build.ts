@@ -44,7 +44,7 @@ export function release(): string {
 }
 
 /** Such as `1.0.0 (b1fad92c2f04)`. */
-export function nameOf({ version, commit }: Build): string {
+export function buildName({ version, commit }: Build): string {
   return `${version} (${commit})`;
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isSafeUrl } from '../net/loopback.ts';
 
 const isTrimmed = (text: string) => text.trim() === text;
-export const text = z.string().min(1).refine(isTrimmed);
+export const trimmedText = z.string().min(1).refine(isTrimmed);
 export const commaList = z.string().transform((list) =>
   list
     .split(',')
@@ -51,14 +51,14 @@ export const count = (fallback: number, min: number, max: number) => ({
   fallback: String(fallback),
 });
 
-export const optionalText = (allowed: string) => ({ schema: text, allowed });
+export const optionalText = (allowed: string) => ({ schema: trimmedText, allowed });
 
 export const listenHost = { ...optionalText('an IP address or a host name'), fallback: '127.0.0.1' };
 
 export const origin = { schema: z.string().refine(isOrigin), allowed: 'an http or https origin without a path' };
 
 export const targetUrl = {
-  schema: text.refine(isTargetUrl),
+  schema: trimmedText.refine(isTargetUrl),
   allowed: 'an http or https URL without user, password and fragment, at most 2000 characters',
 };
 

@@ -1,5 +1,5 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
-import { table, whole } from '../../base/command/io.ts';
+import { table, wholeText } from '../../base/command/io.ts';
 import { faultsOf, type Run } from '../../operate/load/results.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 
@@ -66,11 +66,11 @@ export function describeReport(report: BenchReport): string {
   const rows = runs.map(
     ({ workers, requests_per_second, times_first, latency_ms, process_memory_mb, cores_used, cpu_us }) => [
       String(workers),
-      whole(requests_per_second),
+      wholeText(requests_per_second),
       times_first?.toFixed(2) ?? '-',
       String(latency_ms.p50 ?? '-'),
       String(latency_ms.p99 ?? '-'),
-      whole(process_memory_mb),
+      wholeText(process_memory_mb),
       `${cores_used.weir} + ${cores_used.postgres} + ${cores_used.senders}`,
       cpu_us === null
         ? '-'
@@ -79,12 +79,12 @@ export function describeReport(report: BenchReport): string {
   );
   const header = ['PROCESSES', 'REQUESTS/S', 'TIMES THE FIRST', 'P50 MS', 'P99 MS', 'MB PER PROCESS'];
   return [
-    `Signed requests of ${whole(body_bytes)} bytes over ${whole(connections)} connections, each sending its next request after the response,`,
+    `Signed requests of ${wholeText(body_bytes)} bytes over ${wholeText(connections)} connections, each sending its next request after the response,`,
     `from ${senders} ${senders === 1 ? 'sender' : 'senders'}; ${seconds} s a line after ${WARM_UP_SECONDS} s of warm-up; fsync on.`,
     '',
     table([...header, 'CORES OF WEIR + POSTGRES + SENDERS', 'CPU US'], rows),
     'CPU us: processor time per request in microseconds: event loop + signature threads + other threads of Weir + Postgres.',
-    `Answered 202, warm-up included: ${whole(accepted)}. Stored: ${whole(stored)}.`,
+    `Answered 202, warm-up included: ${wholeText(accepted)}. Stored: ${wholeText(stored)}.`,
     ...(runs.length > 1 ? ['', drawBars(runs).trimEnd()] : []),
     '',
     ...(faults.length > 0 ? faults : interpret(report)),
@@ -94,7 +94,7 @@ export function describeReport(report: BenchReport): string {
 
 /** Draws the curve as an SVG document. Needs at least one run. */
 export function drawReport({ body_bytes, connections, cores, load_before, runs }: BenchReport): string {
-  const load = `${whole(body_bytes)} bytes over ${whole(connections)} connections`;
+  const load = `${wholeText(body_bytes)} bytes over ${wholeText(connections)} connections`;
   return drawSvg(runs, `weir bench: ${load}, ${cores} cores, load before ${load_before}`);
 }
 
@@ -130,7 +130,7 @@ function flatteningOf(runs: readonly Run[]): string {
     const next = runs[at + 1];
     return next !== undefined && next.requests_per_second < run.requests_per_second * GAIN_MIN;
   });
-  const most = `the maximum was ${whole(best.requests_per_second)} requests/s with WORKERS=${best.workers}`;
+  const most = `the maximum was ${wholeText(best.requests_per_second)} requests/s with WORKERS=${best.workers}`;
   if (last === undefined) return `The curve rises to the end: ${most}.`;
   const next = runs[runs.indexOf(last) + 1]!;
   const times = (next.requests_per_second / last.requests_per_second).toFixed(2);
@@ -159,7 +159,7 @@ export function drawBars(runs: readonly Point[]): string {
     const mark = Math.round((proportional(points, point) / most) * BAR_CHARACTERS);
     const bar = '█'.repeat(length).padEnd(BAR_CHARACTERS + 1);
     const marked = mark > length && mark <= BAR_CHARACTERS ? `${bar.slice(0, mark)}|${bar.slice(mark + 1)}` : bar;
-    return `${String(point.workers).padStart(width)}  ${marked} ${whole(point.requests_per_second)}\n`;
+    return `${String(point.workers).padStart(width)}  ${marked} ${wholeText(point.requests_per_second)}\n`;
   });
   return `Requests/s by WORKERS; | is the first figure in proportion:\n${lines.join('')}`;
 }
@@ -181,7 +181,7 @@ export function drawSvg(runs: readonly Point[], caption: string): string {
       `<text x="${LEFT - 8}" y="${y + 13}" text-anchor="end">${point.workers}</text>`,
       `<path d="M${LEFT},${y}H${x(rate)}v16H${LEFT}z" fill="#06c"/>`,
       mark <= most ? `<path d="M${x(mark)},${y}v16" stroke="#888"/>` : '',
-      `<text x="${x(rate)}" dx="6" y="${y + 13}">${whole(rate)}</text>`,
+      `<text x="${x(rate)}" dx="6" y="${y + 13}">${wholeText(rate)}</text>`,
     ].join('');
   });
   return [

@@ -1,7 +1,7 @@
 /** The command line as a tree of commands, of which only those that are needed are loaded. */
 import { Command } from 'commander';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
-import { build, nameOf } from '../../base/files/build.ts';
+import { build, buildName } from '../../base/files/build.ts';
 
 /** Adds arguments, options, subcommands and the action to a command. @param whole builds the program with every command */
 export type Define = (command: Command, io: CommandIo, whole: () => Promise<Command>) => void;
@@ -31,7 +31,7 @@ export async function buildProgram(
   const wanted = args?.[args[0] === 'help' ? 1 : 0];
   const program = new Command('weir')
     .description('Weir receives webhooks: verified, committed, then answered.')
-    .version(nameOf(build()), '-V, --version', 'print the release and the commit');
+    .version(buildName(build()), '-V, --version', 'print the release and the commit');
   for (const entry of commands) {
     const command = program.command(entry.name).description(entry.description);
     if (entry.local) refuseRemote(command, io);

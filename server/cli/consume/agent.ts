@@ -1,5 +1,5 @@
 /** Runs an agent in a command, until a signal or a limit ends it, and shows its progress. */
-import { CommandError, type CommandIo, onSignals, printJson, printMessage, whole } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, onSignals, printJson, printMessage, wholeText } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import {
   Agent,
@@ -52,7 +52,7 @@ export async function runAgent(
     (signal) => {
       stop.abort();
       if (signal === 'SIGINT' && tally.running > 0)
-        progress.report(`Waiting for ${whole(tally.running)} running; press Ctrl-C again to stop at once.`);
+        progress.report(`Waiting for ${wholeText(tally.running)} running; press Ctrl-C again to stop at once.`);
     },
     () => stopNow.abort(),
   );
@@ -144,15 +144,15 @@ function summaryOf({ claimed, done, failed, gone, lastError }: ConsumeTally, ela
 }
 
 function describeConsumed({ claimed, done, failed, gone, unsettled, seconds }: ConsumeSummary): string {
-  const parts = [`${whole(done)} done`];
-  if (failed > 0) parts.push(`${whole(failed)} failed`);
-  if (gone > 0) parts.push(`${whole(gone)} lost their lease`);
-  if (unsettled > 0) parts.push(`${whole(unsettled)} not settled`);
-  return `${whole(claimed)} ${claimed === 1 ? 'delivery' : 'deliveries'} in ${seconds} s: ${parts.join(', ')}\n`;
+  const parts = [`${wholeText(done)} done`];
+  if (failed > 0) parts.push(`${wholeText(failed)} failed`);
+  if (gone > 0) parts.push(`${wholeText(gone)} lost their lease`);
+  if (unsettled > 0) parts.push(`${wholeText(unsettled)} not settled`);
+  return `${wholeText(claimed)} ${claimed === 1 ? 'delivery' : 'deliveries'} in ${seconds} s: ${parts.join(', ')}\n`;
 }
 
 function progressLine({ claimed, running, done, failed, lastError }: ConsumeTally): string {
-  const counts = `claimed ${whole(claimed)}, running ${whole(running)}, done ${whole(done)}, failed ${whole(failed)}`;
+  const counts = `claimed ${wholeText(claimed)}, running ${wholeText(running)}, done ${wholeText(done)}, failed ${wholeText(failed)}`;
   return lastError === null ? counts : `${counts}; last error: ${lastError}`;
 }
 

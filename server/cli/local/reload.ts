@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, itemsTable, printJson, printText } from '../../base/command/io.ts';
-import { nameOf } from '../../base/files/build.ts';
+import { buildName } from '../../base/files/build.ts';
 import { counted } from '../../model/words.ts';
 import type { Control, Refused, RestartReport } from '../../operate/primary/messages.ts';
 import { wholeNumber } from '../command/arguments.ts';
@@ -48,7 +48,7 @@ export function defineProcesses(command: Command, io: CommandIo): void {
         return wanted === null || servingOf(now) === now.wanted || performance.now() > untilMs;
       });
       if (json) printJson(io, control);
-      const buildOf = ({ build }: Control['processes'][number]) => build && nameOf(build);
+      const buildOf = ({ build }: Control['processes'][number]) => build && buildName(build);
       const cells = ['pid', 'state', buildOf, 'started_at'] as const;
       const shown = itemsTable(['PROCESS', 'STATE', 'BUILD', 'STARTED'], cells, control.processes);
       if (!json) printText(io, `${shown}${describePrimary(control)}`);
@@ -101,8 +101,10 @@ function describeRestart({ replaced, changed, changeable }: RestartReport, contr
 
 /** What runs: one build, or two during and after an upgrade. */
 function describePrimary({ primary, processes }: Control): string {
-  const own = nameOf(primary);
-  const builds = new Set(processes.flatMap(({ state, build }) => (state === 'serving' && build ? nameOf(build) : [])));
+  const own = buildName(primary);
+  const builds = new Set(
+    processes.flatMap(({ state, build }) => (state === 'serving' && build ? buildName(build) : [])),
+  );
   if (builds.size === 0) return `No process serves, and the log says why. The primary runs ${own}.\n`;
   if (builds.size === 1 && builds.has(own)) return `All run ${own}.\n`;
   return `The processes run ${[...builds].join(', ')}, and the primary ${own} until Weir is restarted.\n`;

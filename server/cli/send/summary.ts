@@ -1,6 +1,6 @@
 /** Counts the results of `weir send` and formats them: text for people, a JSON document for programs. */
 import { createHistogram } from 'node:perf_hooks';
-import { whole } from '../../base/command/io.ts';
+import { wholeText } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 
 /**
@@ -120,15 +120,15 @@ const LATE_SHOWN_MS = 100;
 export function describeSummary(summary: SendSummary, count: number): string {
   const { latency_ms: latency } = summary;
   const lines = [
-    `${whole(summary.sent)} ${summary.sent === 1 ? 'request' : 'requests'} in ${summary.seconds} s: ` +
-      `${summary.requests_per_second} requests/s, ${whole(summary.bytes)} bytes`,
+    `${wholeText(summary.sent)} ${summary.sent === 1 ? 'request' : 'requests'} in ${summary.seconds} s: ` +
+      `${summary.requests_per_second} requests/s, ${wholeText(summary.bytes)} bytes`,
   ];
   for (const [status, times] of Object.entries(summary.statuses)) {
     const detail = summary.details[status];
-    lines.push(`  ${status}  ${whole(times)}${detail === undefined ? '' : `  ${visibleLine(detail)}`}`);
+    lines.push(`  ${status}  ${wholeText(times)}${detail === undefined ? '' : `  ${visibleLine(detail)}`}`);
   }
   const answered = Object.values(summary.statuses).reduce((sum, times) => sum + times, 0);
-  if (answered < summary.sent) lines.push(`  no response  ${whole(summary.sent - answered)}`);
+  if (answered < summary.sent) lines.push(`  no response  ${wholeText(summary.sent - answered)}`);
   if (latency.max !== null)
     lines.push(`Latency in ms: p50 ${latency.p50}, p90 ${latency.p90}, p99 ${latency.p99}, max ${latency.max}`);
   if (Object.keys(summary.repeated).length > 0) lines.push(`Retried after: ${list(summary.repeated)}`);
@@ -137,13 +137,14 @@ export function describeSummary(summary: SendSummary, count: number): string {
     lines.push(
       `The rate was not reached: requests were up to ${summary.late_ms_max} ms late. A higher --concurrency may help.`,
     );
-  if (summary.interrupted) lines.push(`Stopped early: ${whole(summary.sent)} of ${whole(count)} requests completed.`);
+  if (summary.interrupted)
+    lines.push(`Stopped early: ${wholeText(summary.sent)} of ${wholeText(count)} requests completed.`);
   return `${lines.join('\n')}\n`;
 }
 
 function list(counts: Record<string, number>): string {
   return Object.entries(counts)
-    .map(([name, times]) => `${name} (${whole(times)})`)
+    .map(([name, times]) => `${name} (${wholeText(times)})`)
     .join(', ');
 }
 

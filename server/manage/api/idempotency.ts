@@ -39,7 +39,7 @@ interface KeyedRequest {
 }
 
 /** Whether the text is a valid key: 1 to 255 printable ASCII characters. */
-export function isKey(text: string): boolean {
+export function isIdempotencyKey(text: string): boolean {
   return /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text);
 }
 

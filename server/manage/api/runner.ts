@@ -9,7 +9,7 @@ import { type Problem, problem, type Result } from '../../base/http/problem.ts';
 import { allows } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/record.ts';
 import { type Person, personActor, type Reader, visitorActor } from '../auth/person.ts';
-import { type Idempotency, isKey } from './idempotency.ts';
+import { type Idempotency, isIdempotencyKey } from './idempotency.ts';
 import {
   type Answers,
   type ApiRequest,
@@ -126,7 +126,7 @@ export class Runner {
       this.#idempotency === null
     )
       return handle(actor);
-    if (!isKey(key)) return problem('idempotency_key_invalid');
+    if (!isIdempotencyKey(key)) return problem('idempotency_key_invalid');
     const { method, path } = exchangeOf(request);
     const keyed = { key, method, path, input: input.data, role: requester.person.role, userId: requester.person.id };
     return this.#idempotency.once(keyed, (confirm) => handle(() => ({ ...actor(), confirm })));

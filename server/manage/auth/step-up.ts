@@ -14,7 +14,7 @@ import { confirmPassword, findPasswordUser } from '../../store/queries/users/use
 import type { Passwords } from './password-hash.ts';
 import { isBearer, type Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
-import { type Attempt, accountKey, tryPassword } from './throttle.ts';
+import { accountKey, type PasswordAttempt, tryPassword } from './throttle.ts';
 
 /** Hosted mode: maximum age of the sign-in at the provider. */
 export const REAUTHENTICATION_SECONDS = 300;
@@ -75,7 +75,7 @@ function tryOwnPassword<T>(
   exchange: Exchange,
   { id, email }: Person,
   actor: Actor,
-  attempt: Omit<Attempt<T>, 'find'>,
+  attempt: Omit<PasswordAttempt<T>, 'find'>,
 ): Promise<Result<T>> {
   const find = async () => {
     const user = await findPasswordUser(parts.database, { id });

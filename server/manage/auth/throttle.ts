@@ -41,7 +41,7 @@ interface Tried {
   account: TriedAccount;
 }
 
-export interface Attempt<T> {
+export interface PasswordAttempt<T> {
   find: () => Promise<Tried>;
   password: string;
   /** Called with a password that fits. Null: the user has changed since it was read. */
@@ -56,7 +56,7 @@ export interface Attempt<T> {
 export async function tryPassword<T>(
   { database, passwords }: { database: Database; passwords: Passwords },
   exchange: Exchange,
-  { find, password, use, failed }: Attempt<T>,
+  { find, password, use, failed }: PasswordAttempt<T>,
 ): Promise<Result<T>> {
   const outcome = await passwords.admit(async (hasher): Promise<Result<T>> => {
     const { user, key, device, actor, account } = await find();

@@ -69,6 +69,6 @@ const examples: Readonly<Record<string, ExampleRequest>> = {
 };
 
 /** The example request of the sender of a scheme; null: the table has none. */
-export function exampleOf(scheme: string): ExampleRequest | null {
+export function exampleRequest(scheme: string): ExampleRequest | null {
   return Object.hasOwn(examples, scheme) ? examples[scheme]! : null;
 }

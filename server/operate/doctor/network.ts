@@ -8,7 +8,7 @@ import { connectSharedLimiter, SharedStoreError } from '../../base/ratelimit/sha
 import { addressesOf, type CounterStore, openStore } from '../../base/ratelimit/store.ts';
 import { probePort } from '../../base/settings/port.ts';
 import type { Settings } from '../../base/settings/read.ts';
-import { discover, reasonOf } from '../../manage/auth/oidc/provider.ts';
+import { describeError, discover } from '../../manage/auth/oidc/provider.ts';
 import { redirectUri } from '../../manage/auth/oidc/sign-in.ts';
 import { advice, broken, brokenBy, type CheckTable, ok } from '../../model/check.ts';
 import { OperatorError } from '../../model/fault.ts';
@@ -91,7 +91,7 @@ export const providerChecks = {
       // The discovery URL (OpenID Connect Discovery 1.0, section 4.1).
       const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
       return broken(
-        `${issuer} is not usable: ${reasonOf(error)}`,
+        `${issuer} is not usable: ${describeError(error)}`,
         `open ${address} from this machine: its issuer must equal OIDC_ISSUER exactly`,
       );
     }

@@ -1,5 +1,5 @@
 /** All serving processes of the primary, with the messages and questions sent to them. */
-import { nameOf } from '../../base/files/build.ts';
+import { buildName } from '../../base/files/build.ts';
 import type { Child } from './child.ts';
 import type { MetricsSnapshot, ToProcess } from './messages.ts';
 
@@ -36,7 +36,7 @@ export class Children {
 
   /** What processes serve, such as `1.0.0 (b1fad92c2f04)`: one name, or two during an upgrade. */
   get builds(): string {
-    const names = this.in('serving').flatMap(({ build }) => (build === null ? [] : [nameOf(build)]));
+    const names = this.in('serving').flatMap(({ build }) => (build === null ? [] : [buildName(build)]));
     return [...new Set(names)].join(', ');
   }
 

@@ -5,7 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { build, builtFile, nameOf } from '../../base/files/build.ts';
+import { build, buildName, builtFile } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
 import { PortInUseError, probePort } from '../../base/settings/port.ts';
@@ -67,7 +67,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   for (const setting of first.ignored) log('setting_ignored', { setting });
   for (const { name, meant } of first.unknown) log('setting_unknown', { setting: name, meant });
   const { WORKERS, THREADS, database: kind } = first.settings;
-  log('starting', { build: nameOf(build()), processes: WORKERS, threads: THREADS, database: kind.kind });
+  log('starting', { build: buildName(build()), processes: WORKERS, threads: THREADS, database: kind.kind });
 
   const ended = ending.ended.then(() => null);
   const attached = await attach(first.settings, log, undo, stopping);

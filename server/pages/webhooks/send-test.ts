@@ -2,7 +2,7 @@
 import { describeEvent } from '../../manage/api/events/filter.ts';
 import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
 import { eventTypeFromOf, typedRequest } from '../../model/signatures/event-type.ts';
-import { exampleOf } from '../../model/signatures/examples.ts';
+import { exampleRequest } from '../../model/signatures/examples.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isTimedId } from '../../store/ids.ts';
@@ -31,7 +31,7 @@ export function webhookTestPages(database: Database) {
   async function requestOf(webhook: Webhook, chosen: string): Promise<TestRequest | null> {
     const contentType = 'application/json';
     if (chosen === EXAMPLE) {
-      const example = exampleOf(webhook.signature_scheme);
+      const example = exampleRequest(webhook.signature_scheme);
       return example && { headers: { ...example.headers }, contentType, body: JSON.stringify(example.body) };
     }
     if (!isTimedId(chosen)) {
@@ -84,7 +84,7 @@ async function testView(
   const sender = presetNamed(webhook.signature_scheme)?.title;
   const events = [
     [SMALL, 'A small JSON document'],
-    ...(exampleOf(webhook.signature_scheme) === null ? [] : [[EXAMPLE, `The example of ${sender}`]]),
+    ...(exampleRequest(webhook.signature_scheme) === null ? [] : [[EXAMPLE, `The example of ${sender}`]]),
     ...items
       .slice(0, TYPES_SHOWN_MAX)
       .map(({ event_type, newest_id, events: count }) => [

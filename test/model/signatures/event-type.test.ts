@@ -5,7 +5,7 @@ import {
   normalEventTypeFrom,
   typedRequest,
 } from '../../../server/model/signatures/event-type.ts';
-import { exampleOf } from '../../../server/model/signatures/examples.ts';
+import { exampleRequest } from '../../../server/model/signatures/examples.ts';
 import { presets } from '../../../server/model/signatures/presets.ts';
 
 const plain = { name: 'sha256', headers: [] as string[] };
@@ -123,10 +123,10 @@ test.each([
   ['slack', 'app_mention'],
   ['stripe', 'invoice.paid'],
 ])('the example of %s has the type %s', (name, type) => {
-  const { headers, body } = exampleOf(name)!;
+  const { headers, body } = exampleRequest(name)!;
   expect(typeOf(null, headers, JSON.stringify(body), { name, headers: [] })).toBe(type);
 });
 
 test('most senders have no example', () => {
-  expect([exampleOf('sha256'), exampleOf('toString')]).toEqual([null, null]);
+  expect([exampleRequest('sha256'), exampleRequest('toString')]).toEqual([null, null]);
 });

@@ -14,7 +14,7 @@ import {
   samplers,
   secret,
   targetUrl,
-  text,
+  trimmedText,
 } from '../values.ts';
 
 export const monitoringSettings = {
@@ -51,7 +51,7 @@ export const monitoringSettings = {
     'traces are sent here by OTLP over HTTP, to its path /v1/traces; unset: none are made',
   ),
   OTEL_EXPORTER_OTLP_HEADERS: {
-    schema: text.refine(isHeaderList),
+    schema: trimmedText.refine(isHeaderList),
     allowed: 'names and values, percent-encoded, such as api-key=abc,tenant=7',
     meaning: 'header fields of the requests with traces',
     secret: true,

@@ -15,7 +15,7 @@ import {
   origin,
   row,
   type Setting,
-  text,
+  trimmedText,
 } from '../values.ts';
 
 const MEMORY_MIN = 64 * 1024 ** 2;
@@ -73,14 +73,14 @@ const key = { schema: z.string().refine(isKey), allowed: '32 bytes in base64', s
 
 export const databaseSettings = {
   DATA_DIR: {
-    schema: text,
+    schema: trimmedText,
     fallbackShown: './data; /var/lib/weir for root',
     allowed: 'a directory',
     meaning: 'embedded database and generated keys',
     fixed: true,
   },
   DATABASE_URL: {
-    schema: text.refine((conninfo) => parseConninfo(conninfo) !== null),
+    schema: trimmedText.refine((conninfo) => parseConninfo(conninfo) !== null),
     allowed:
       'a Postgres connection string, as libpq reads it; @, / and : in the user and the password of a URI are written %40, %2F and %3A',
     meaning:

@@ -12,12 +12,12 @@ import {
   row,
   type Setting,
   secret,
-  text,
+  trimmedText,
 } from '../values.ts';
 
 export const signInSettings = {
   ADMIN_EMAIL: {
-    schema: text.pipe(z.email()),
+    schema: trimmedText.pipe(z.email()),
     allowed: 'an email address',
     meaning:
       'email of the first administrator, created at the start when no administrator exists; an existing user is never changed',
@@ -35,20 +35,20 @@ export const signInSettings = {
     meaning: 'must match AUTH_MODE; Weir refuses to start on a mismatch',
   },
   OIDC_ISSUER: {
-    schema: text.refine(isIssuer),
+    schema: trimmedText.refine(isIssuer),
     allowed: 'an https address without a query, exactly as the provider states it (http only for a loopback address)',
     meaning: 'OpenID Connect issuer; required when AUTH_MODE is hosted',
   },
   OIDC_CLIENT_ID: row(optionalText('the client id at the provider'))('required when AUTH_MODE is hosted'),
   OIDC_CLIENT_SECRET: secret(optionalText('the client secret at the provider'))('required when AUTH_MODE is hosted'),
   OIDC_ROLE_CLAIM: {
-    schema: text,
+    schema: trimmedText,
     fallback: 'weir_role',
     allowed: 'the name of a claim; dots separate nested members (realm_access.roles)',
     meaning: 'claim that holds administrator, operator or viewer, or a list of them (the highest applies)',
   },
   OIDC_SCOPES: {
-    schema: text.refine((scopes) => scopes.split(' ').includes('openid')),
+    schema: trimmedText.refine((scopes) => scopes.split(' ').includes('openid')),
     fallback: 'openid profile email',
     allowed: 'scopes separated by spaces, including openid',
     meaning: 'scopes that Weir requests at sign-in',

@@ -159,7 +159,7 @@ class Attempts {
       const waitMs = backoffMs(this.#failures++, backoff, Math.random());
       this.#againAtMs = Date.now() + waitMs;
       this.#waitMs = waitMs;
-      this.#onChange(false, reasonOf(error));
+      this.#onChange(false, describeError(error));
       throw providerAway(waitMs, error);
     }
   }
@@ -175,7 +175,7 @@ export function providerAway(waitMs: number, cause?: unknown): ProblemError {
  * Describes an error for operators: its message, its causes, and the OAuth error fields (RFC 6749, section 5.2). Never contains a
  * secret.
  */
-export function reasonOf(error: unknown): string {
+export function describeError(error: unknown): string {
   const words: unknown[] = [];
   for (let each = error; each instanceof Error && words.length < 8; each = each.cause) {
     const { code, error: oauthError, error_description } = each as Error & Record<string, unknown>;

@@ -13,7 +13,7 @@ import { returnAddress, startSession } from '../sign-in.ts';
 import { admitIdentity } from './admit.ts';
 import { type Identity, identify } from './identify.ts';
 import type { Pending, PendingSignIns } from './pending.ts';
-import { type Provider, reasonOf } from './provider.ts';
+import { describeError, type Provider } from './provider.ts';
 
 /** A session is replaced by a new one after this time, however often the provider has confirmed it. */
 const HOSTED_SESSION_SECONDS_MAX = 12 * 3600;
@@ -118,7 +118,7 @@ export class HostedSignIn {
       if (!(error instanceof ProblemError)) throw error;
       // While the provider is unavailable the same callback can be retried.
       if (error.problem.retryAfterSeconds === undefined) pending.forget(exchange, begun);
-      if (error.cause !== undefined) this.#parts.onRefused(exchange, reasonOf(error.cause));
+      if (error.cause !== undefined) this.#parts.onRefused(exchange, describeError(error.cause));
       return error.problem;
     }
   }
