@@ -133,7 +133,7 @@ export const webhookHistorySchema = z.object({
     .describe('with `quarters=true`: each quarter of an hour of the last 24 hours with requests, oldest first'),
 });
 
-export const requestSchema = z
+const requestSchema = z
   .object({
     id: z.guid().describe('id of the event, of the rejection or of the sample'),
     status: z

@@ -10,7 +10,7 @@ import type { Exchange } from './exchange.ts';
 
 const TYPE = 'application/gzip';
 
-export interface Install {
+interface Install {
   /** URL of the package. */
   address: string;
   /** Subresource integrity, as npm writes it into the lock file. */

@@ -25,7 +25,7 @@ export interface ExchangeHost {
   readonly draining: boolean;
   /** True: answers close their connections. The process drains, or is near CONNECTIONS_MAX, and idle connections would keep out others. */
   readonly closesConnections: boolean;
-  /** Called for each answer without a body. True: it is the last answer of its connection. */
+  /** Called for an answer without a body that would keep its connection. True: the connection ends with this answer. */
   endsBodiless(): boolean;
   /** Answers an exchange whose handler failed. */
   failed(exchange: Exchange, error: unknown): void;

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { addressFromBytes, rateLimitKey } from '../../model/address.ts';
 
-export interface Peer {
+interface Peer {
   /** Connections that the server has not closed, of all processes of this machine. */
   connections: number;
   /** Bytes that the client has not acknowledged. */

@@ -4,7 +4,7 @@ import { compilePath, type PathStep, scanString } from './json-scan.ts';
 import { pointerOf } from './sources.ts';
 
 /** Longest body, and longest text that `body_from` reads. */
-export const ANSWER_BYTES_MAX = 1_024;
+const ANSWER_BYTES_MAX = 1_024;
 const pointer = /^(?:\/(?:[^/~\p{Cc}]|~[01]){0,100}){1,8}$/u;
 
 export const answerSchema = z

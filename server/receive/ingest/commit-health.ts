@@ -40,7 +40,7 @@ export class CommitHealth {
     return this.#check.answer();
   }
 
-  /** True: the latest commit or probe failed. The call then starts another probe, so that a later call sees the recovery. */
+  /** True: the latest commit or probe failed. Once that is BAD_MS ago, a call starts another probe, so that a later call sees the recovery. */
   get failing(): boolean {
     const failing = (this.#check.known ?? null) !== null;
     if (failing) void this.#check.answer();

@@ -15,7 +15,7 @@ import type { HistoryRow, StateChange } from '../../store/queries/webhooks/histo
 import { everyMsOf, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../../store/write-behind.ts';
 
 /** The counts and the state of a webhook that its requests change. */
-export type WebhookCounts = HistoryCounts & StateChange;
+type WebhookCounts = HistoryCounts & StateChange;
 
 /** Maximum rows that wait for the database. Above it requests are still counted, but in a later minute. */
 export const ROWS_MAX = 100_000;

@@ -34,7 +34,7 @@ export function addCounts(totals: DrainCounts, more: DrainCounts): void {
   for (const name of ['stored', 'duplicates', 'known', 'webhookDeleted'] as const) totals[name] += more[name];
 }
 
-export type StoreResult =
+type StoreResult =
   | ({ kind: 'committed' } & DrainCounts)
   /** The database refuses the content of a row; nothing was stored. */
   | { kind: 'refused'; sqlState: string; message: string }
