@@ -25,7 +25,7 @@ export function advice(finding: string, fix: string): Finding {
   return { state: 'advice', finding, fix };
 }
 
-/** Weir, or a part of it, does not work before the fix. */
+/** Weir, or a part of it, does not work until the fix is made. */
 export function broken(finding: string, fix: string): Finding {
   return { state: 'problem', finding, fix };
 }

@@ -8,7 +8,7 @@ import { counted, inGib, inWords } from './words.ts';
 
 /** Facts that the sentence about a condition contains. */
 interface ConditionFacts {
-  /** Name of what it concerns. */
+  /** Name of the subject. */
   name: string;
   /** In the unit of the condition; 0 without one. */
   value: number;

@@ -19,10 +19,10 @@ export const idOf = (thing: string) => z.guid().describe(`id of the ${thing}`);
 /** ISO 8601 in UTC. @param what e.g. `when it was created`. */
 export const timeOf = (what: string) => z.iso.datetime().describe(what);
 
-/** @param what ends with what null means. */
+/** @param what a description that also says what null means */
 export const timeOrNull = (what: string) => z.iso.datetime().nullable().describe(what);
 
-/** @param what ends with what null means. */
+/** @param what a description that also says what null means */
 export const textOrNull = (what: string) => z.string().nullable().describe(what);
 
 export const whole = z.number().int().min(0);

@@ -7,7 +7,7 @@ export const latencyStages = ['stored', 'claimed', 'acknowledged'] as const;
 export type LatencyStage = (typeof latencyStages)[number];
 export const RETRIED = latencyStages.length;
 
-/** Buckets of a histogram: each is longer than the one before by a fifth (the fourth root of 2), and the last begins at 35 days. */
+/** Buckets of a histogram. Each is a fifth longer than the previous bucket (by the fourth root of 2); the last begins at 35 days. */
 export const BUCKETS = 128;
 const BUCKETS_PER_DOUBLING = 4;
 

@@ -4,7 +4,7 @@ import { timeOf, whole } from './fields.ts';
 
 const GIB = 2 ** 30;
 
-/** What is written, and the free bytes below which its disk is low. The embedded server keeps up to max_wal_size (4 GB) of WAL beside the data. */
+/** Places that Weir writes to: with fewer free bytes their disk is low. The embedded server keeps up to 4 GB of WAL (max_wal_size). */
 export const diskPlaces = { data: GIB, spool: GIB, archive: GIB, postgres: 5 * GIB } as const;
 export type DiskPlace = keyof typeof diskPlaces;
 /** A disk that is full this soon is low. */

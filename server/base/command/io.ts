@@ -25,7 +25,7 @@ export function printMessage({ stderr }: Pick<CommandIo, 'stderr'>, text: string
   stderr.write(visible(text));
 }
 
-/** Prints one line on standard error. It may contain text of a server or a sender, which begins no line of its own. */
+/** Prints one line on standard error. It may contain text of a server or a sender, which cannot begin another line. */
 export function printLine({ stderr }: Pick<CommandIo, 'stderr'>, line: string): void {
   stderr.write(`${visibleLine(line)}\n`);
 }
@@ -145,7 +145,7 @@ export function table(header: readonly string[], rows: readonly (readonly unknow
   return all.map((row) => `${line(row)}\n`).join('');
 }
 
-/** A cell of an item: a member of it, a member with the text that replaces null, or what a function makes of it. */
+/** A cell of an item: a member, a member with the text that replaces null, or a function of the item. */
 export type TableCell<Item, Context = undefined> =
   | keyof Item
   | readonly [member: keyof Item, whenNull: string]

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Creates a file in place of what is at the path, and opens it for writing. A symbolic link is removed, not followed. Throws errors of fs.
+ * Creates a file, replaces one at the same path, and opens the new one for writing. A symbolic link is removed, not followed. Throws errors of fs.
  */
 export function createInPlace(path: string, mode: number): number {
   rmSync(path, { force: true });

@@ -85,9 +85,9 @@ export class Clients {
   }
 
   /**
-   * A connection was opened. Returns its peer. While all open connections have one peer, such as a proxy, no request asks the kernel for
-   * it, which takes 1 us. After a connection of another peer, requests ask until all connections are closed: uWebSockets.js does not report
-   * which one closed.
+   * A connection was opened. Returns its peer. While all open connections have the same peer, such as a proxy, requests do not ask the kernel
+   * for the peer, which would take 1 us. After a connection of another peer, requests ask until all connections are closed, because
+   * uWebSockets.js does not report which connection closed.
    * @param isOnly no other connection is open.
    */
   connected(res: HttpResponse, isOnly: boolean): Client {

@@ -25,7 +25,7 @@ export class ByteBudget {
 export interface HeldBody {
   /** The body's bytes; valid until `release`. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
-  /** Null: the body has an allocation of its own. */
+  /** Null: the body has its own allocation. */
   readonly slab: Slab | null;
 }
 

@@ -57,7 +57,7 @@ function add(peers: Map<string, Peer>, key: string, connections: number, unreadB
   peer.unreadBytes += unreadBytes;
 }
 
-/** The kernel writes each 32 bits of an address as a number of this machine: on all that Weir runs on, the lowest byte first. */
+/** The kernel writes each 32 bits of an address in the byte order of the machine, which is little-endian wherever Weir runs. */
 function bytesOf(hex: string): Uint8Array {
   return Buffer.from(hex, 'hex').swap32();
 }

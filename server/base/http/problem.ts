@@ -55,7 +55,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Node.js has the names of older RFCs for these; the names here are those of RFC 9110. */
+/** Names of statuses in RFC 9110. For these, Node.js has the names of older RFCs. */
 const renamed: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
 
 /** Title of a problem: the name of its status in RFC 9110. */

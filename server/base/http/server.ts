@@ -72,7 +72,7 @@ export class HttpServer implements ExchangeHost {
     });
   }
 
-  /** Listens on a Unix socket, in place of what is at the path. Its folder decides who can connect. Rejects if it is unavailable. */
+  /** Listens on a Unix socket, and replaces a file at its path. Its folder decides who can connect. Rejects if it is unavailable. */
   listenUnix(path: string): Promise<void> {
     return new Promise((resolve, reject) => {
       rmSync(path, { force: true });

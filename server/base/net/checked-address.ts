@@ -20,7 +20,7 @@ export interface CheckedAddress {
   family: 4 | 6;
 }
 
-/** All of IPv6 that is assigned to public hosts (RFC 4291, section 2.4). Outside of it, ::/96 may lead to an IPv4 address by a tunnel. */
+/** The IPv6 range of public hosts (RFC 4291, section 2.4). Other ranges are refused: ::/96 could lead to an IPv4 address through a tunnel. */
 const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 

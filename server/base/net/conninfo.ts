@@ -1,6 +1,6 @@
 /**
- * Connection strings of Postgres. Weir reads each one here, and gives libpq only what it writes here: a text that two parsers read differently
- * would be checked as one server and connected to as another.
+ * Connection strings of Postgres. Weir parses each one here, and gives libpq only strings that it writes here. Otherwise two parsers could
+ * read a text differently: Weir would check one server, and libpq would connect to another.
  */
 
 /** Parameters of libpq by keyword. */

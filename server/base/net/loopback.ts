@@ -18,8 +18,8 @@ export function isSafeUrl({ protocol, hostname }: URL): boolean {
 }
 
 /**
- * Whether a request names this machine in another way than its address does, such as `localhost:8080` for `http://127.0.0.1:8080`. To a
- * browser these are two sites, each with cookies of its own.
+ * Whether a request uses another name of this machine than its address, such as `localhost:8080` for `http://127.0.0.1:8080`. To a browser
+ * these are two sites with separate cookies.
  * @param host of the request
  */
 export function isOtherLoopbackName(host: string, address: string): boolean {

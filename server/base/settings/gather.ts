@@ -39,7 +39,7 @@ export function gather(environment: NodeJS.ProcessEnv, directory: string): Gathe
   return { given: { values: withSecretFiles({ ...file, ...own }, directory), directory }, fromFile, ignored };
 }
 
-/** Names that a secret setting may have in place of its own: the value is the path of a file that contains the secret. */
+/** Alternative names of secret settings, `NAME_FILE`: the value is the path of a file that contains the secret. */
 export const secretFileNames: readonly string[] = (Object.entries(settingTable) as [string, Setting][]).flatMap(
   ([name, { secret }]) => (secret ? [`${name}_FILE`] : []),
 );

@@ -16,7 +16,7 @@ export const readable = (line: string): string => format(withVisibleText(line));
 /** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */
 function withVisibleText(line: string): object | string {
   try {
-    // Text of a server begins no line of its own; a stack has several.
+    // Text from a server must not begin new lines. Only a stack has several.
     const shown = (name: string, text: string) => (name === 'stack' ? visible(text) : visibleLine(text));
     return JSON.parse(line, (name, value: unknown) => (typeof value === 'string' ? shown(name, value) : value));
   } catch {

@@ -17,7 +17,7 @@ export function visibleLine(text: string): string {
   return text.replace(hidden, escaped);
 }
 
-/** Returns the document of a server with `visibleLine` of each text: none begins a line of its own. Bytes are unchanged. */
+/** Applies `visibleLine` to each text of a server's document, so that no text begins a new line. Bytes are unchanged. */
 export function visibleDocument<T>(document: T): T;
 export function visibleDocument(document: unknown): unknown {
   if (typeof document === 'string') return visibleLine(document);

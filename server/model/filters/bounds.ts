@@ -1,7 +1,7 @@
 /**
- * Bounds what an expression can make, so that no expression takes the process down. The heap limit of the thread is not enough: V8 aborts the
- * process when one value does not fit into what is left of the heap, bytes are outside of the heap, and no time limit interrupts a
- * search in a text or the type check, which runs where a filter is saved.
+ * Bounds what an expression can make, so that no expression takes the process down. The heap limit of the thread is not
+ * enough: V8 aborts the process when one value does not fit into the free heap, bytes are outside of the heap, and no time limit interrupts
+ * a search in a text or the type check, which runs where a filter is saved.
  *
  * The library has no limit of its own on results, and refuses a second implementation of its operators and functions. So the nodes of
  * the checked expression are wrapped: those that can make a text, bytes, a list or a map. A comparison of members stays as it is.

@@ -4,7 +4,7 @@ import { bufferOf, jsonText } from '../signatures/json-bytes.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { type Compiled, compileFilter, failureText } from './expression.ts';
 
-/** An event as a filter sees it, and the filter: an index into the filters of its task. */
+/** An event as a filter sees it. `filter`: index into the filters of the task. */
 export interface CandidateEvent {
   filter: number;
   /** Name of the webhook. */

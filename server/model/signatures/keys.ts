@@ -8,7 +8,7 @@ const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 const P256_SPKI = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex');
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 
-/** What Standard Webhooks puts before the keys of its key pairs. */
+/** Prefix of the public and private keys of Standard Webhooks. */
 const PUBLIC_KEY_MARK = /^wh[ps]k_/;
 
 /** True if the webhook has a public key and no secret. */
@@ -29,7 +29,7 @@ export function keyOf(definition: SchemeDefinition, given: Uint8Array): Uint8Arr
   return keysOf(definition, given)[0]!;
 }
 
-/** The keys that a stored secret verifies with, as many as keysPerSecret. */
+/** The keys that a stored secret verifies with; keysPerSecret is their number. */
 export function keysOf({ algorithm, secret }: SchemeDefinition, given: Uint8Array): Uint8Array[] {
   if (isToken(algorithm)) return [sha256(given)];
   if (secret === undefined || secret === 'text') return [given];

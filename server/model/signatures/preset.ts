@@ -1,7 +1,7 @@
 /**
  * The form of a preset: a sender's signature scheme, with what a person needs to set it up. presets.json holds them all.
  *
- * The product imports only the type: a test checks presets.json by the schema, so that a start pays nothing for it.
+ * The product imports only the type. A test checks presets.json against the schema, so that a start does not spend time on it.
  */
 import { z } from 'zod';
 import { type Handshake, handshakes, presetDefinitionSchema } from './definition.ts';

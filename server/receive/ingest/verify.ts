@@ -22,8 +22,8 @@ export interface VerifyObserver {
 }
 
 /**
- * Each thread of the pool runs one Piscina task for its whole life and gets its batches over a port of its own: a Piscina task for each
- * batch costs the event loop more (bench/NOTES.md).
+ * Each thread of the pool runs one Piscina task for its whole life, and gets its batches over its own port. One Piscina task for each batch
+ * would cost the event loop more (bench/NOTES.md).
  */
 export class Verifier {
   readonly #pool: Piscina<MessagePort, void>;

@@ -133,7 +133,7 @@ export function drainOf(
   { cells, folder, retentionDays, observer }: CellDrainParts,
   cell: Cell,
 ): { drain: Drain; close: () => void } {
-  /** The stores of this cell, and of those that have keys of its events. */
+  /** The stores of this cell, and of the cells that have deduplication keys of its events. */
   const stores = new Map<Cell, SpoolStore>();
   const storeOf = (one: Cell): SpoolStore => {
     const known = stores.get(one);

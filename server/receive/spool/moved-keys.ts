@@ -9,7 +9,7 @@ import { expected } from '../../store/connect/unavailable.ts';
 import type { SpooledKey } from './segment.ts';
 
 const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, moving: z.boolean() }));
-/** A webhook whose keys are not in the cell of its spooled events. `cell`: where they are, or on their way to. */
+/** A webhook whose keys are not in the cell of its spooled events. `cell`: the cell that has the keys or will get them. */
 type Elsewhere = z.output<typeof elsewhereSchema>[number];
 
 /**

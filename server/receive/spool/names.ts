@@ -1,5 +1,5 @@
 /**
- * Names of segment files: when and by which process the file was created, for which cell, and what it is.
+ * Names of segment files. A name states when and by which process the file was created, for which cell, and its state.
  *
  *     open ──the drain takes it──▶ draining ──all its events are in the database──▶ removed
  *                                      └── a frame inside it is damaged: kept as damaged

@@ -136,7 +136,7 @@ export function* otherSchemes(request: RefusedRequest): Generator<Diagnosis> {
     };
 }
 
-/** GitHub's signature with SHA-1 alone, whose header another preset has too: recognized by GitHub's own header, or by that of the webhook. */
+/** GitHub's signature with SHA-1 only. Another preset uses this header too, so another header or the webhook must name GitHub. */
 function onlySha1(headers: readonly string[], own: string | undefined): Pick<SignatureField, 'name' | 'named'> | null {
   const name = 'x-hub-signature';
   const isGithub = own === 'x-hub-signature-256' || onlyValue(headers, 'x-github-event') !== undefined;

@@ -10,7 +10,7 @@ export interface SignatureField {
   expected: boolean;
   /** The value, parsed leniently. */
   loose: LooseSignature;
-  /** The scheme that header and value match, where it has a reason of its own. */
+  /** The scheme that header and value match, if the scheme has its own reason. */
   named: NamedScheme | null;
   /** True if name or value clearly indicate a signature; otherwise the value is just some digest. */
   likely: boolean;

@@ -1,7 +1,7 @@
 /** The state of webhooks: what requests change, one narrow row each. Written with the history, so that one statement adds both. */
 import { HOUR_MS } from '../../../base/time/durations.ts';
 
-/** `recent` counts events of so long ago half. */
+/** In `recent`, an event of this age counts half. */
 export const HALF_LIFE_HOURS = 12;
 
 /** Hours since 1970. @param ms Unix milliseconds */
