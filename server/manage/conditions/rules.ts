@@ -1,7 +1,7 @@
 /**
  * The Prometheus rules: when each rule fires, what it means and what to do. A rule about a condition of model/conditions.ts takes
  * threshold, severity and texts from there; the other rules are about faults that only metrics show. `weir metrics alerts`,
- * `weir doctor --alert` and the guide's table come from this table.
+ * `weir doctor --alert` and the guide's table are made from these rules.
  */
 import type { MetricName, metricTable } from '../../base/telemetry/metric-table.ts';
 import {

@@ -87,7 +87,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       typeChoices(call, filters.webhook_id, page.items),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
-    // The requests that continue a search have the same end of the range, so that newer events do not shift it.
+    // The requests that continue a search end the range where this one does, so that they find no newer events.
     const end = filters.to ?? new Date().toISOString();
     const search = page.searched_to !== null && { to: end, delay: waits ? BUSY_MS : CONTINUE_MS };
     return view(

@@ -54,7 +54,7 @@ const EXAMPLE_BODY = '{"hello":"world"}';
 
 type Target = SignedTarget & { url: string };
 
-/** The first of webhookSamples, for the page that shows a new secret. */
+/** The first sample of webhookSamples, for the page that shows a new secret. */
 export function tryItOf(webhook: Target, weir: string): string {
   return webhookSamples(webhook, weir)[0]?.code ?? '';
 }

@@ -115,7 +115,7 @@ export class EventSearch {
     const { agentId, webhookId, text, deliveryState } = filter;
     const counted = { agentId, webhookId: agentId === null ? webhookId : null };
     const isOfOne = counted.webhookId !== null;
-    // The planner would choose to read all events of the day instead of their keys.
+    // Without this plan, PostgreSQL would read all events of the day instead of their keys.
     const plan = isOfOne && deliveryState === null ? 'keyed' : undefined;
     const isWhole = isPlain({ ...filter, webhookId: null });
     let { before } = span;

@@ -52,7 +52,7 @@ export function issueOperations(parts: ReaderParts) {
     outage = held.filter(({ kind }) => kind === 'database').map((one) => unstored(one, nowMs));
     try {
       await recordHeld(database, held, nowMs, cut);
-      // Not during an outage: after its end, readers would see it beside its stored issue.
+      // A reading during an outage is not shared: after its end, readers would see the outage beside its stored issue.
       sharedUntilMs = held.length > SHARED_MIN && outage.length === 0 ? performance.now() + SHARED_MS : 0;
     } catch (error) {
       if (outage.length === 0) throw error;

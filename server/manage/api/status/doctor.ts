@@ -23,6 +23,7 @@ export interface Checkup {
 export type AskDoctor = () => Promise<Checkup>;
 
 /**
+ * Returns a function that runs weir doctor, one run at a time.
  * @param program compiled cli/weir.js
  * @param stop aborts a run
  */
