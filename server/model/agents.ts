@@ -31,7 +31,7 @@ export const FIRST_WEBHOOKS = 3;
 
 const OVERLAP_SECONDS_MAX = 604_800;
 
-/** Upper bound of `max_leased`: a claim counts the leases of its agent. */
+/** Upper bound of `max_leased`, because each claim counts the leases of its agent. */
 const MAX_LEASED_MAX = 10_000;
 /** A filter of a subscription, checked. */
 export const filterText = prose(FILTER_CHARACTERS_MAX).superRefine((text, context) => {

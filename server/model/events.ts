@@ -1,4 +1,4 @@
-/** Events, their deliveries, the attempts of these with the actions of users between them, and dead letters. */
+/** Events, their deliveries, the history of a delivery (attempts, and actions of users), and dead letters. */
 import { z } from 'zod';
 import {
   bodyBytes,

@@ -56,7 +56,7 @@ export const currentPassword = enteredPassword
     'password of the requester, required with a cookie session (AUTH_MODE local); not required with an API token',
   );
 
-/** Input of an operation with step-up that takes nothing else. */
+/** Input of an operation that takes only the password of the step-up. */
 export const confirmationInput = z.strictObject({ current_password: currentPassword });
 
 export const givenRole = z.enum(roles, `Choose one of ${roles.join(', ')}.`);

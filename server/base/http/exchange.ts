@@ -45,7 +45,7 @@ const UNREAD_RETRY_SECONDS = 5;
 export class Exchange extends RequestHead {
   readonly client: Client;
   readonly clock = new StageClock();
-  /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
+  /** Status sent; 0 before that. It stays 0 if the client disconnected first. */
   status = 0;
   aborted = false;
   /** The client has disconnected, also from an open stream, or has cancelled the request, so the handler can end its work. */

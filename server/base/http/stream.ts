@@ -6,7 +6,7 @@ import { inUtf8, statusLines } from './answer.ts';
 export interface StreamAnswer {
   /** Returns false if the client disconnected, or has not read the earlier text. Unread text is buffered in memory. */
   write(text: string): boolean;
-  /** Calls back once, when the unread text has been passed on and more may be written. Not called after the end. */
+  /** Calls back once, when the socket has taken the unread text and more may be written. Not called after the end. */
   whenWritable(callback: () => void): void;
   /** Ends the answer and closes the connection. */
   end(): void;

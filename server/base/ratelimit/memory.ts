@@ -18,7 +18,7 @@ const EVICTION_CANDIDATES_MAX = 8;
 /**
  * Counters for at most `keysMax` keys (RATE_LIMIT_KEYS_MAX), two numbers each. When all places are taken, a clock hand examines the next
  * eight counters, and evicts the first one whose windows have passed, or else the one that used the smallest share of its limit. A flood
- * from new addresses therefore evicts its own counters and not a blocked client. A take of 100,000 keys takes 0.18 us (bench/NOTES.md).
+ * from new addresses therefore evicts its own counters and not a blocked client. With 100,000 keys, a take costs 0.18 us (bench/NOTES.md).
  */
 export class MemoryLimiter implements RateLimiter {
   readonly #keysMax: number;

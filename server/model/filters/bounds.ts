@@ -25,7 +25,7 @@ const SEARCH_STEPS_MAX = 268_435_456;
 /** Length of a pattern and of a duration that are not constants. */
 const PATTERN_CHARACTERS_MAX = 2_000;
 const DURATION_CHARACTERS_MAX = 100;
-/** Lists, maps and optionals inside each other, as a type. The library keeps every type for good and builds its name: see boundTypes. */
+/** Lists, maps and optionals inside each other, as a type. The library keeps every type permanently and builds its name: see boundTypes. */
 const TYPE_DEPTH_MAX = 4;
 
 interface CelType {

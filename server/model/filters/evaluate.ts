@@ -32,8 +32,8 @@ export interface Judgement {
 }
 
 /**
- * Larger bodies are not parsed, and the filter fails on them. Parsing is not interrupted: 16 MiB of `[],` held the thread for more than
- * 36 s, and then the process.
+ * Larger bodies are not parsed, and the filter fails on them. Parsing cannot be interrupted: 16 MiB of `[],` blocked the thread for more
+ * than 36 s, and then the process.
  */
 const BODY_BYTES_MAX = 4_194_304;
 
@@ -41,7 +41,7 @@ const BODY_BYTES_MAX = 4_194_304;
 const COMPILED_MAX = 1_000;
 const compiled = new Map<string, Compiled>();
 
-/** A filter that does not compile passes every event: it did compile when it was saved, by an earlier version. */
+/** With a filter that does not compile, every event is delivered: an earlier version accepted the filter when it was saved. */
 export function judgeEvent(text: string, event: CandidateEvent): Judgement {
   const filter = compiledOf(text);
   if (filter.kind === 'fault') return { verdict: verdicts.failed, failure: filter.fault.detail, broken: true };

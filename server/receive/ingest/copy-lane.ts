@@ -115,7 +115,7 @@ export class CopyLane implements Lane {
 
   /**
    * Finds which rows are stored. pg_current_xact_id() gives the query a commit, which waits until a synchronous standby has it. The standby
-   * then has all earlier commits too. Without it, Postgres shows rows after a crash that no standby has (see findDeduped as well).
+   * then has all earlier commits too. Without that wait, Postgres would show rows after a crash that no standby has (see findDeduped too).
    */
   async #lookUp(rows: readonly EventRow[]): Promise<(string | null)[]> {
     const at = (ms: number) => `'${new Date(ms).toISOString()}'`;

@@ -24,7 +24,7 @@ export interface VerifyTask {
 /** Requests that are verified together. */
 export interface Batch {
   readonly tasks: readonly VerifyTask[];
-  /** When a request is verified again, alone: the batch that failed. Null: its first verification. */
+  /** Null: the requests are verified for the first time. Otherwise the batch has one request, which is verified again: of this failed batch. */
   readonly failed: FailedBatch | null;
 }
 

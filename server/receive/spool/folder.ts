@@ -1,6 +1,6 @@
 /**
- * Folders of the spool: INGEST_SPOOL_DIR has one for each installation, so that machines may share it. Its name is kept in DATA_DIR, and
- * only its owner drains it: a running Weir holds a lock on it.
+ * Folders of the spool: INGEST_SPOOL_DIR has one for each installation, so that machines may share it. The name of the folder is kept in
+ * DATA_DIR. Only its installation drains the folder: a running Weir holds a lock on it.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fchmodSync, fchownSync, openSync, readFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ function createFolder(spoolDir: string, dataDir: string, owner: { uid: number; g
 
 /**
  * Segments contain request bodies. The folder is opened first, so that it cannot be replaced in between: the directory above may belong to
- * another user, who could give a directory of root away by a symbolic link. Throws errors of fs.
+ * another user, who could put a symbolic link there, and a directory of root would get a new owner. Throws errors of fs.
  */
 function makePrivate(folder: string, owner: { uid: number; gid: number } | null): void {
   const opened = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
