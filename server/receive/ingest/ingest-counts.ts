@@ -18,7 +18,7 @@ import { everyMsOf, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../../store/wri
 type WebhookCounts = HistoryCounts & StateChange;
 
 /** Maximum rows that wait for the database. Above it requests are still counted, but in a later minute. */
-export const ROWS_MAX = 100_000;
+export const COUNTED_ROWS_MAX = 100_000;
 /** Webhooks collected in one turn of the event loop: 100,000 in one turn delayed requests by 112 ms. */
 const TURN_WEBHOOKS = 2_000;
 
@@ -159,7 +159,7 @@ export class IngestCounts {
       if (i % TURN_WEBHOOKS === TURN_WEBHOOKS - 1) yield;
       const { webhookId, counts } = counter;
       const refused = refusedColumns.some((name) => counts[name] > 0);
-      if ((refusedOnly && !refused) || this.#rows.size >= ROWS_MAX) {
+      if ((refusedOnly && !refused) || this.#rows.size >= COUNTED_ROWS_MAX) {
         this.#touched.push(counter);
         continue;
       }

@@ -81,7 +81,7 @@ export function sealFrame(frame: Buffer, events: number, mark: Buffer): Buffer {
 }
 
 /** Returns a frame of rows that are already encoded. */
-export function frameOf({ events, payload }: Frame, mark: Buffer): Buffer {
+export function encodedFrame({ events, payload }: Frame, mark: Buffer): Buffer {
   return sealFrame(Buffer.concat([Buffer.alloc(FRAME_OVERHEAD_BYTES), payload]), events, mark);
 }
 
@@ -101,7 +101,7 @@ export function receivedTimes(names: readonly string[], rows: Frame): number[] {
 }
 
 /** Returns the ids of the rows, 16 bytes each. */
-export function idsOf(names: readonly string[], rows: Frame): Buffer[] {
+export function eventIdsOf(names: readonly string[], rows: Frame): Buffer[] {
   return fieldsOf(rows, names.indexOf('id'));
 }
 
@@ -117,7 +117,7 @@ export interface SpooledKey {
 
 /** Returns the rows that have a key. */
 export function keyedRows(names: readonly string[], rows: Frame): SpooledKey[] {
-  const [events, webhooks] = [idsOf(names, rows), fieldsOf(rows, names.indexOf('webhook_id'))];
+  const [events, webhooks] = [eventIdsOf(names, rows), fieldsOf(rows, names.indexOf('webhook_id'))];
   const times = receivedTimes(names, rows);
   return fieldsOf(rows, names.length).flatMap((key, row) =>
     key.length === 0

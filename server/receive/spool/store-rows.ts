@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
 import { fileName, type SegmentName, stemOfEvent } from './names.ts';
-import { encodeHead, type Frame, frameMark, frameOf, idsOf, splitRows } from './segment.ts';
+import { encodedFrame, encodeHead, eventIdsOf, type Frame, frameMark, splitRows } from './segment.ts';
 import type { DrainCounts, DrainTarget } from './store.ts';
 
 export interface DrainObserver {
@@ -50,7 +50,7 @@ export async function storeRows(parts: DrainParts, columns: readonly string[], r
  * killed. The file is renamed when it is complete, so a file with the final name is complete.
  */
 async function putAside({ disk, folder }: DrainParts, columns: readonly string[], rows: Frame): Promise<boolean> {
-  const stem = stemOfEvent(idsOf(columns, rows)[0]!);
+  const stem = stemOfEvent(eventIdsOf(columns, rows)[0]!);
   const [path, draft] = [join(folder, fileName(stem, 'refused')), join(folder, `${stem}.draft`)];
   const kept = await disk.open(path).catch(() => null);
   if (kept !== null) {
@@ -63,7 +63,7 @@ async function putAside({ disk, folder }: DrainParts, columns: readonly string[]
   const file = await disk.create(draft);
   try {
     const mark = frameMark();
-    await file.write(0, Buffer.concat([encodeHead(mark, columns), frameOf(rows, mark)]));
+    await file.write(0, Buffer.concat([encodeHead(mark, columns), encodedFrame(rows, mark)]));
     await file.flush();
   } finally {
     await file.close();

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
-import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
+import { COUNTED_ROWS_MAX, IngestCounts } from '../../../server/receive/ingest/ingest-counts.ts';
 import type { HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
 import { SPARSE_FROM, VALUES_MAX } from '../../../server/store/write-behind.ts';
 
@@ -83,7 +83,7 @@ test('a long outage holds a limited number of rows and loses no count', async ()
   const counts = start();
   works = false;
   const webhooks = Array.from({ length: 300 }, (_, i) => counts.of(`webhook ${i}`));
-  const minutes = Math.ceil(ROWS_MAX / webhooks.length) + 10;
+  const minutes = Math.ceil(COUNTED_ROWS_MAX / webhooks.length) + 10;
   for (let minute = 0; minute < minutes; minute++) {
     for (const one of webhooks) one.touch().rejected++;
     nowMs += MINUTE_MS;
@@ -91,7 +91,7 @@ test('a long outage holds a limited number of rows and loses no count', async ()
   }
   works = true;
   await counts.flush();
-  expect(written).toHaveLength(ROWS_MAX);
+  expect(written).toHaveLength(COUNTED_ROWS_MAX);
   await counts.flush();
   expect(written.reduce((sum, { rejected }) => sum + rejected!, 0)).toBe(minutes * webhooks.length);
 });
