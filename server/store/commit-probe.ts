@@ -1,20 +1,19 @@
 /**
  * Tests whether an event could be committed now, without storing anything: a row of each table is inserted in a subtransaction that is rolled
- * back.
- * The outer transaction has an id, so its commit is flushed. So the probe fails for every cause that makes a COPY fail: a read-only session, a
- * missing partition, a lock, the trigger, a full disk, a commit that does not complete. It takes 2.1 ms, at most once in 5 seconds while nothing
- * is committed (bench/NOTES.md).
+ * back. The outer transaction has an id, so its commit is flushed. The probe therefore fails for every cause that makes a COPY fail: a
+ * read-only session, a missing partition, a lock, the trigger, a full disk, a commit that does not complete. It takes 2.1 ms, at most once in
+ * 5 seconds while nothing is committed (bench/NOTES.md).
  */
 import type { Queries } from './connect/pool.ts';
 
 export interface CommitFailure {
   /** Null: the server did not answer in time, or the connection is lost. */
   sqlState: string | null;
-  /** As the server or libpq says it. */
+  /** Message of the server or of libpq. */
   reason: string;
 }
 
-/** One Postgres page: the row does not fit into the free space of the last page. */
+/** Body of the row: one Postgres page, so that the row does not fit into the free space of the last page. */
 const PROBE_BYTES = 8_192;
 /** Prevents a probe that waits for a lock from staying on the server after its caller has left. */
 const LOCK_TIMEOUT_MS = 700;

@@ -21,7 +21,7 @@ const SILENCE_MS = 1_000;
 /** With `keepsServing`: how long a request waits for the check, and the interval of checks while the database does not answer. */
 const PATIENCE_MS = 500;
 const RETRY_EVERY_MS = 500;
-/** Rows that are read at the start: the newest. */
+/** Number of rows, the newest, that are read at the start. */
 const PRELOADED_MAX = 20_000;
 /** Rows of one query of `readAhead`. The event loop takes them at once, so they are few. */
 const PART_ROWS = 100;
@@ -33,6 +33,7 @@ const ABSENT_MAX = 10_000;
 /** Limit on concurrent look-ups; further misses are rejected. */
 const MISSES_MAX = 1_000;
 
+/** The cached rows of a table. */
 export class Directory<Row extends { readonly id: string }> {
   readonly #read: ReadRows<Row>;
   readonly #rows = new Map<string, Entry<Row>>();
@@ -153,7 +154,7 @@ export class Directory<Row extends { readonly id: string }> {
     return isRecent(this.#heartbeatAtMs, nowMs) || isRecent(checkedAtMs, nowMs);
   }
 
-  /** Reads the row; without an answer in time, or when the last check had none, returns the row as last read. */
+  /** Reads the row. Returns the row as last read if the answer takes too long, or if the last check got no answer. */
   #currentOrLast(id: string, last: Row): Row | Promise<Row | null> {
     const nowMs = performance.now();
     const away = this.#unansweredAtMs !== null;
@@ -221,7 +222,7 @@ export class Directory<Row extends { readonly id: string }> {
     this.#rows.set(row.id, { row, checkedAtMs, changed, used: false });
   }
 
-  /** Evicts the oldest row that was not looked up since it was last considered: one that is in use stays. */
+  /** Evicts the oldest row that was not looked up since it was last considered for eviction. */
   #evict(): void {
     for (const [id, entry] of this.#rows) {
       this.#rows.delete(id);
@@ -232,7 +233,7 @@ export class Directory<Row extends { readonly id: string }> {
   }
 }
 
-/** A time far in the future is not recent: the clock was set back since, and the row would stay current until it is there again. */
+/** A time far in the future is not recent: the clock was set back since, and the row would count as current until that time. */
 function isRecent(atMs: number, nowMs: number): boolean {
   return Math.abs(nowMs - atMs) <= SILENCE_MS;
 }

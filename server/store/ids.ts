@@ -21,7 +21,7 @@ export function uuidv7(nowMs: number, random: Uint8Array, cell = 0): Uint8Array 
   return random;
 }
 
-/** The textual form, lower case. Written into one buffer: joined of 20 pieces it takes twice as long, and makes ten times the garbage. */
+/** The textual form, lower case. Written into one buffer: joining 20 pieces takes twice as long, and makes ten times the garbage. */
 export function uuidText(bytes: Uint8Array): string {
   for (let i = 0; i < 16; i++) {
     const at = textPlaces[i]!;

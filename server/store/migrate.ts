@@ -1,7 +1,7 @@
 /**
  * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. A change of a table waits for
- * every transaction that has read it, such as a backup, and ingest waits behind the change. So a try waits briefly, is rolled back, and is
- * repeated after a pause.
+ * every transaction that has read it, such as a backup, and ingest waits behind the change. An attempt therefore waits briefly, is rolled
+ * back, and is repeated after a pause.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import type { Database, Queries, Query } from './connect/pool.ts';
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
 const TIMEOUT_MS = 86_400_000;
 
-/** How long a try waits for a lock, and the pause after it: ingest waits for at most a sixth of the time. */
+/** How long an attempt waits for a lock, and the pause after it: ingest waits for at most a sixth of the time. */
 const LOCK_TRIES = { waitMs: 2_000, pauseMs: 10_000 };
 
 const LOCK_NOT_AVAILABLE = '55P03';
@@ -25,6 +25,7 @@ const MIGRATIONS = 'server/store/migrations';
 /** Versions of applied migrations, each with the oldest version whose release can serve the schema after it; null: only those that have it. */
 export type Applied = ReadonlyMap<number, number | null>;
 
+/** The newest applied version; -Infinity: none is applied. */
 export function newestOf(applied: Applied): number {
   return Math.max(...applied.keys());
 }
@@ -50,14 +51,14 @@ export function migrationFiles(folder = builtFile(MIGRATIONS)): Migration[] {
 }
 
 export interface MigrateOptions {
-  /** Called when the database answers: a long time after this is spent on migrations, by this caller or another one. */
+  /** Called when the database answers. Later delays are those of migrations, by this caller or another one. */
   onBegun?: () => void;
   /** Cancels the migration, also while it waits for another caller; it is rolled back. */
   stopping?: AbortSignal | undefined;
   /** Called after each attempt that timed out while it waited for a lock. @param waitsFor what it waited for */
   onBlocked?: (waitsFor: string) => void;
   lockTries?: typeof LOCK_TRIES;
-  /** By default those of this release. */
+  /** Default: the migrations of this release. */
   files?: readonly Migration[] | undefined;
 }
 
@@ -91,7 +92,7 @@ function tryToMigrate(
     onBegun?.();
     const [session] = await query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' });
     const { pid } = session!;
-    // By another connection: when it fails, the log does not say what is waited for.
+    // By another connection. When it fails, `onBlocked` names no holder.
     const watch = async () => {
       blocker.found = (await readBlocker(database, pid).catch(() => null)) ?? blocker.found;
     };

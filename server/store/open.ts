@@ -39,9 +39,10 @@ export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
   return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + LISTENING_MAX) + OTHER_CONNECTIONS;
 }
 
-/** The embedded server has the connections of so many processes, so that their number can be raised while it runs. */
+/** The embedded server has connections for at least this number of processes, so that WORKERS can be raised while it runs. */
 const EMBEDDED_WORKERS_MIN = 8;
 
+/** max_connections of the embedded server: what its processes and commands may open, and the reserved ones. */
 export function embeddedConnections(settings: Settings): number {
   const WORKERS = Math.max(settings.WORKERS, EMBEDDED_WORKERS_MIN);
   return connectionsNeeded({ ...settings, WORKERS }) + RESERVED_CONNECTIONS;
@@ -145,7 +146,7 @@ export async function attachDatabase(
   return { conninfo, servingConninfo, database, revive, detach, leave };
 }
 
-/** The error of a database that cannot be used, for users. @param settings those that name it; absent: no settings do */
+/** The error of a database that cannot be used, for users. @param settings the settings that name the database; absent: none do */
 export function unusable(
   conninfo: string,
   error: unknown,

@@ -18,6 +18,7 @@ export interface ServerFacts {
   min_wal_mb: number;
 }
 
+/** Reads the facts that the checks need. Rejects with DatabaseUnavailable. */
 export async function readServer({ query }: Queries): Promise<ServerFacts> {
   const [row] = await query<ServerFacts>({
     text: `select current_setting('server_version') as version,
@@ -34,6 +35,7 @@ export async function readServer({ query }: Queries): Promise<ServerFacts> {
   return row!;
 }
 
+/** Checks the version of Postgres. @param address of the server, for the finding */
 export function checkVersion({ version, version_number }: ServerFacts, address: string): Finding {
   const finding = `Postgres ${version} answers at ${address}`;
   return version_number >= 150_000 ? ok(finding) : advice(finding, 'upgrade: Weir is tested with 15 and newer');
@@ -42,7 +44,7 @@ export function checkVersion({ version, version_number }: ServerFacts, address: 
 /** SQL_ASCII keeps the bytes of UTF-8 as they are. Every other encoding lacks characters that events have. */
 const ENCODINGS: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
 
-/** Checks what no change in the database fixes: another database is needed, or another way to it. Null: it fits. */
+/** Checks what only another database, or another connection to it, can fix: encoding and sessions. Null: it fits. */
 export async function checkFit(
   database: Pick<DatabasePool, 'query' | 'listening'>,
   { encoding }: ServerFacts,
@@ -59,7 +61,7 @@ export async function checkFit(
   );
 }
 
-/** Throws OperatorError. */
+/** Runs checkFit. Rejects with OperatorError if the database does not fit. */
 export async function requireFit(database: DatabasePool): Promise<void> {
   const found = await checkFit(database, await readServer(database));
   if (found !== null) throw new OperatorError(found.finding, found.fix!);
@@ -86,7 +88,7 @@ function sharesSessions({ query, listening }: Pick<DatabasePool, 'query' | 'list
   );
 }
 
-/** Null: it accepts writes. */
+/** Checks whether the server accepts writes and new tables. Null: it does. */
 export function checkWritable({ standby, read_only, may_create }: ServerFacts): Finding | null {
   if (standby)
     return broken('the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server');

@@ -1,7 +1,7 @@
 /**
- * Look-ups by key that share queries: one that arrives while QUERIES_MAX queries run waits, and one query then reads all keys that wait. An
- * unknown cookie costs a key in an array, not a query of 0.6 ms. A look-up never gets the result of a query that began before it, so that a
- * sign-out holds.
+ * Look-ups by key that share queries: while QUERIES_MAX queries run, further look-ups wait, and the next query reads all keys that wait. An
+ * unknown cookie costs a key in an array, not a query of 0.6 ms. A look-up never gets the result of a query that began before it, so that it
+ * sees every sign-out before it.
  */
 
 /** Reads the rows of these different keys. Unknown keys are omitted. */
@@ -17,6 +17,7 @@ interface Waiter<Row> {
 const QUERIES_MAX = 2;
 const KEYS_MAX = 1_000;
 
+/** The look-ups in one table. */
 export class SharedLookup<Row> {
   readonly #read: ReadRows<Row>;
   readonly #waiting: Waiter<Row>[] = [];

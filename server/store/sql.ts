@@ -65,19 +65,20 @@ export class Placeholders {
 export type ByteText = string;
 
 /**
- * SQL: the bytes of a column as ByteText. Connections send text, and by default Postgres sends bytes in hex, two characters a byte. As
- * Latin-1 they take half of the CPU (bench/NOTES.md); a fifth of that is the search for NUL, which text cannot contain. Base64 if they
- * contain NUL, or if the encoding of the database may not have all characters of Latin-1.
+ * SQL: the bytes of a column as ByteText. Connections send text, and by default Postgres sends bytes in hex, two characters a byte. Latin-1
+ * takes half of the CPU (bench/NOTES.md); a fifth of that is the search for NUL, which text cannot contain. Base64 is used if the bytes
+ * contain NUL, or if the encoding of the database may lack characters of Latin-1.
  */
 export const asText = (bytes: string) => `
   case when position('\\x00'::bytea in ${bytes}) = 0 and getdatabaseencoding() = 'UTF8'
     then 'l' || convert_from(${bytes}, 'LATIN1') else 'b' || encode(${bytes}, 'base64') end`;
 
+/** The bytes of a ByteText. */
 export function bytesOf(text: ByteText): Buffer {
   return Buffer.from(text.slice(1), text.startsWith('l') ? 'latin1' : 'base64');
 }
 
-/** The bytes as text, if they are UTF-8 without NUL: such text is legal JSON, but few programs handle NUL. Null: they are not. */
+/** The bytes as text; null: they are not UTF-8, or contain NUL, which JSON allows but few programs handle. */
 export function utf8Of(text: ByteText): string | null {
   if (!text.startsWith('l')) {
     const bytes = bytesOf(text);

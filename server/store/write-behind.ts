@@ -4,7 +4,7 @@
  */
 
 const EVERY_MS = 5_000;
-/** Rows of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
+/** Limit on the rows of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
 export const VALUES_MAX = 2_000;
 /**
  * Above VALUES_MAX, values are written at this interval, so that several of one id share a write: 100,000 webhooks rarely have two events
@@ -19,10 +19,10 @@ const PAUSE_MS = 400;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
-/** The place of an id for its next value. Code that notes values often keeps one: a look-up among 100,000 ids misses the caches. */
+/** The place for the next value of an id. Code that notes values often keeps its slot: a look-up among 100,000 ids misses the CPU's caches. */
 export class Slot<Value = number> {
   readonly id: string;
-  /** Waits for a write; null: none does. */
+  /** The value that waits for a write; null: there is no such value. */
   value: Value | null = null;
 
   constructor(id: string) {
@@ -30,6 +30,7 @@ export class Slot<Value = number> {
   }
 }
 
+/** Collected values, and their writes. */
 export class WriteBehind<Value = number> {
   readonly #write: (values: ReadonlyMap<string, Value>) => Promise<void>;
   readonly #merge: (one: Value, other: Value) => Value;
@@ -156,7 +157,7 @@ export class WriteBehind<Value = number> {
     return some;
   }
 
-  /** Keeps a value that was not written. What was noted since is later. */
+  /** Keeps a value that was not written, and merges it with what was noted since. */
   #putBack(slot: Slot<Value>, value: Value): void {
     const since = this.#slots.get(slot.id);
     if (since === undefined) this.noteIn(slot, value);
@@ -175,7 +176,7 @@ export class WriteBehind<Value = number> {
   }
 }
 
-/** Interval of the writes of this number of values, which is over VALUES_MAX. */
+/** Interval of the writes for this number of values, which is over VALUES_MAX. */
 export function everyMsOf(values: number): number {
   return values >= SPARSE_FROM ? SPARSE_EVERY_MS : MANY_EVERY_MS;
 }

@@ -36,7 +36,10 @@ interface ClaimRequest {
   nack: readonly (Refusal & { receipt: string })[];
 }
 
-/** `deliveries`: JSON array. `settled`: null without `ack` and `nack`. `gone`: the agent disconnected or cancelled, and its deliveries are released. */
+/**
+ * `deliveries`: JSON array. `settled`: null without `ack` and `nack`. `gone`: the agent disconnected or cancelled, and its deliveries are
+ * released.
+ */
 type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnswer | null } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */

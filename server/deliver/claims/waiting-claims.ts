@@ -1,6 +1,6 @@
 /**
- * Wakes waiting claims. A commit wakes those of the agents that are subscribed to its webhooks. Once a second a query looks for all agents that
- * wait: a lost notification, an expired lease or the end of a nack's delay costs at most one second.
+ * Wakes waiting claims. A commit wakes those of the agents that are subscribed to its webhooks. Once a second a query looks for all agents
+ * that wait: a lost notification, an expired lease or the end of a nack's delay costs at most one second.
  *
  * A claim joins before its first round, so that what is committed during a round ends the wait that follows.
  */
@@ -21,7 +21,8 @@ const CONCERNED_MAX = 1_000;
 /** A claim among those that may wait. */
 interface WaitingClaim {
   /**
-   * Resolves when the agent may have deliveries to claim since the last call, or since it joined; or after `timeoutMs`, or when the caller ends the wait.
+   * Resolves when the agent may have deliveries to claim since the last call, or since it joined; or after `timeoutMs`, or when the caller
+   * ends the wait.
    * @param giveUp gets the callback that ends the wait
    */
   wait(timeoutMs: number, giveUp: (end: () => void) => void): Promise<void>;

@@ -45,7 +45,10 @@ export interface DeliveredEvent extends EventFields {
   /** The body, byte for byte as the sender sent it. */
   readonly body: Buffer;
   text(): string;
-  /** The body as JSON, without a byte order mark before it. Throws SyntaxError when it is not JSON. The sender chose the content: check it before use. */
+  /**
+   * The body as JSON, without a byte order mark before it. Throws SyntaxError when it is not JSON. The sender chose the content: check it
+   * before use.
+   */
   json(): unknown;
 }
 

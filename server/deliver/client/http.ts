@@ -1,4 +1,7 @@
-/** JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response; and the errors of these calls. */
+/**
+ * JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response; and the errors of these
+ * calls.
+ */
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
 import { CLIENT_FIELD, updateOf, userAgent } from '../../base/net/releases.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';

@@ -1,4 +1,6 @@
-/** The session of an agent: opened with its credential, renewed before it expires and when the server refuses it; and the calls that use it. */
+/**
+ * The session of an agent: opened with its credential, renewed before it expires and when the server refuses it; and the calls that use it.
+ */
 import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
 import type { CredentialReader } from './credential.ts';
 import { reasonOf } from './delivery.ts';

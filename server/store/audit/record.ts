@@ -109,7 +109,7 @@ function storable(_name: string, value: unknown): unknown {
   return typeof value === 'string' ? value.replace(/\0|\p{Cs}/gu, '\ufffd') : value;
 }
 
-/** @param entry the JSON text exactly as it is stored. */
+/** The hash of an entry: SHA-256 of the previous hash followed by the entry. @param entry the JSON text exactly as it is stored */
 export function chainHash(previousHash: Uint8Array, entry: string): Buffer {
   return createHash('sha256').update(previousHash).update(entry, 'utf8').digest();
 }

@@ -9,7 +9,7 @@ import { unseal } from '../secrets/seal.ts';
 /** What is sealed instead of a connection string: the cell is a schema on home's Citus cluster. */
 export const ON_CITUS = 'citus';
 
-/** Home, as its cells on Citus are found through it. */
+/** Home, through which its cells on Citus are found. */
 export interface HomeAddress {
   conninfo: string;
   database: Queries;
@@ -28,7 +28,7 @@ export interface CellAddress {
 }
 
 const LOCKED = 'its connection string cannot be read with SECRETS_KEY';
-/** It was stored by a release that passed it to libpq as it was given. */
+/** An earlier release stored the text unchanged, and passed it to libpq. */
 const UNREADABLE = 'its connection string cannot be understood: give it again with weir cell update';
 
 /** Reads where a cell is. Never rejects. @param keys keys that seal connection strings, current first */

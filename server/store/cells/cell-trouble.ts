@@ -1,6 +1,7 @@
 /** Why a cell cannot be used, or stores nothing, and since when. */
 import type { CommitFailure } from '../commit-probe.ts';
 
+/** The part of a Cell that knows its trouble. */
 export abstract class CellTrouble {
   readonly #onChange: (reason: string | null) => void;
   #away: string | null = null;

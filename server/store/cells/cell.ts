@@ -19,13 +19,14 @@ import { guardedDatabase } from './guarded-database.ts';
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-export interface CellParts {
+/** How a process opens its cells. */
+export interface CellOptions {
   /** Keys that seal connection strings, current first. */
   keys: readonly Buffer[];
   open: (conninfo: string) => Database;
-  /** A cell is in trouble (see Cell.trouble), or (null) no more. */
+  /** Called with the reason when the trouble of a cell begins (see CellTrouble.trouble), and with null when it ends. */
   onTrouble?: (cell: Cell, reason: string | null) => void;
-  /** By default those of this release. */
+  /** Migrations; default: those of this release. */
   files?: readonly Migration[] | undefined;
 }
 
@@ -54,7 +55,7 @@ export class Cell extends CellTrouble {
     number: number,
     address: CellAddress,
     self: CellSelf | null,
-    { open, onTrouble = () => {}, files }: Omit<CellParts, 'keys'>,
+    { open, onTrouble = () => {}, files }: Omit<CellOptions, 'keys'>,
   ) {
     super((reason) => onTrouble(this, reason));
     const { kind, conninfo, tables } = address;
@@ -73,8 +74,8 @@ export class Cell extends CellTrouble {
     return new Cell(0, address, null, { open: () => database });
   }
 
-  static open(row: CellRow, self: CellSelf, parts: CellParts, address: CellAddress): Cell {
-    const cell = new Cell(row.number, address, self, parts);
+  static open(row: CellRow, self: CellSelf, options: CellOptions, address: CellAddress): Cell {
+    const cell = new Cell(row.number, address, self, options);
     cell.update(row);
     if (address.fault !== null) cell.setAway(address.fault);
     return cell;
@@ -107,7 +108,7 @@ export class Cell extends CellTrouble {
     return this.#row?.createdAtMs ?? 0;
   }
 
-  /** Whether this object is of that cell, with that connection. */
+  /** Whether this object is the cell of a row, with the same connection. */
   isOf({ id }: CellRow, { conninfo, fault }: CellAddress): boolean {
     return this.#row?.id === id && conninfo === this.conninfo && fault === this.address.fault;
   }
@@ -127,7 +128,7 @@ export class Cell extends CellTrouble {
       this.setAway(this.#whyNotThisCell(found) ?? (await this.#whyNotItsSchema()));
       if (this.away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
-      // Slow statements have all connections, which says nothing about the cell.
+      // Slow statements use all connections of the pool, which says nothing about the cell.
       if ((error as Error).message === POOL_TIMEOUT) return;
       this.#prepared = false;
       this.#isCurrent = null;
@@ -136,14 +137,14 @@ export class Cell extends CellTrouble {
     if (this.failure !== null) await this.probe();
   }
 
-  /** Migrates its schema to this release, and uses it. Returns the names of the applied migrations. Rejects when it does not answer. */
+  /** Migrates the schema of the cell to this release, and checks it. Returns the names of the applied migrations. Rejects as `migrate`. */
   async migrate(options?: MigrateOptions): Promise<string[]> {
     const applied = await migrate(this.#pool, { files: this.#files, ...options });
     await this.check();
     return applied;
   }
 
-  /** The server refused an event: whether it stores any is found out now, and then by `check`. */
+  /** Reports that the server refused an event. A probe finds out now whether the cell stores any, and `check` repeats it. */
   eventRefused(sqlState: string): void {
     if (this.number !== 0 && this.failure === null && isOutage(sqlState)) void this.probe();
   }
@@ -168,14 +169,14 @@ export class Cell extends CellTrouble {
     }
   }
 
-  /** Makes what a cell on Citus needs on its node. Rejects when the node does not answer. */
+  /** Creates what a cell on Citus needs on its node. Rejects when the node does not answer. */
   async prepare(): Promise<void> {
     const { node } = this.address;
     if (node !== null && !this.#prepared) await prepareNode(this.#pool, this.number, node);
     this.#prepared = true;
   }
 
-  /** The cell is away until the next `check`: a server that comes back may be another one. */
+  /** Takes the cell away until the next `check`: a server that comes back may be another one. */
   connectionLost(reason: string): void {
     if (this.number !== 0) this.setAway(oneLine(withoutSecrets(reason, this.conninfo)));
   }

@@ -23,7 +23,7 @@ export interface CellList {
 
 /**
  * A transaction over several cells is one transaction in each, opened at its first statement there. They are committed one after the other,
- * home last: what a crash in between leaves behind is done in a cell, and not recorded at home.
+ * home last: after a crash in between, a change can be committed in a cell and not recorded at home.
  */
 export class CellsDatabase implements Database {
   readonly #home: Database;
@@ -96,7 +96,7 @@ async function spread<Row extends object>(
   return merge(await Promise.all(chosen.map(read)));
 }
 
-/** None also of a cell that goes away while it is read. */
+/** Reads a cell. If the cell is away, or goes away during the read, returns no rows and calls `onAway`. */
 async function rowsUnlessAway<Row extends object>(
   cell: CellDatabase,
   onAway: (away: CellAway) => void,
@@ -175,7 +175,7 @@ class Transactions {
 
 const rolledBack = new Error('rolled back');
 
-/** Reads for one answer. A cell that is away has no rows, and is named by `cellsAway`. A statement on one id still rejects. */
+/** A Database for the reads of one answer. A cell that is away has no rows, and is in `cellsAway`. A statement on one id still rejects. */
 export class PartialReads implements Database {
   readonly #database: Database;
   readonly #away = new Map<number, CellAway>();

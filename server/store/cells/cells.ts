@@ -8,13 +8,13 @@ import { CLOCKS_APART_MS, uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
 import { readCells, readSelf } from '../queries/cells/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { addressOf, type HomeAddress } from './address.ts';
-import { Cell, type CellParts } from './cell.ts';
+import { Cell, type CellOptions } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
 /** How often a process checks that a cell answers, and is still the same database. */
 const CHECK_EVERY_MS = 1_000;
 
-interface CellsParts extends CellParts {
+interface CellsParts extends CellOptions {
   home: Database;
   /** Connection string of home. */
   conninfo: string;
@@ -100,7 +100,7 @@ export class Cells implements CellList {
   /** Checks each second whether every cell can be used, and reads the cells again if the last read failed, until `close`. */
   watch(): void {
     this.#stop = every(CHECK_EVERY_MS, async () => {
-      // Citus may have moved it to another node.
+      // Citus may have moved a cell that is away to another node.
       const isMoved = this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null);
       // Nothing is awaited: while home or a cell does not answer, the checks of the others continue.
       if (this.#isStale || isMoved) void this.load().catch(() => {});
@@ -145,7 +145,7 @@ export class Cells implements CellList {
   }
 }
 
-/** Connection strings of the cells on Postgres servers, for a program that uses none as a cell. Throws OperatorError when one cannot be read. */
+/** Reads the connection strings of the cells on Postgres servers. Rejects with OperatorError when one cannot be read. */
 export async function readCellServers(
   home: HomeAddress,
   keys: SecretsKeys,
@@ -167,16 +167,17 @@ export async function readCellServers(
 export interface CellMigrations {
   onApplied: (migration: string, cell: Cell) => void;
   /**
-   * Called after each try that got a lock too late.
-   * @param waitsFor what it waited for
+   * Called after each attempt that did not get a lock in time.
+   * @param waitsFor the lock, and the session that holds it
    */
   onBlocked: (waitsFor: string, cell: Cell) => void;
   /** False: a cell whose migration waits for a lock is left to a later call. */
   waitsForLocks: boolean;
-  /** Absent: the process ends without it. */
+  /** Cancels the migrations. */
   stopping?: AbortSignal;
 }
 
+/** How long the cells have to answer before those that did are migrated. */
 const ANSWERS_MS = 3_000;
 
 /**
@@ -190,8 +191,8 @@ export async function migrateAnsweringCells(cells: Cells, migrations: CellMigrat
 }
 
 /**
- * Migrates the cells that were found outdated, side by side. One that does not answer any more is migrated when it does, before it is used.
- * Never rejects.
+ * Migrates the outdated cells concurrently. Never rejects. A cell whose migration fails stays outdated, and is not used before a later call
+ * migrates it.
  */
 export async function migrateCells(
   cells: Cells,

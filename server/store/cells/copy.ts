@@ -43,7 +43,7 @@ export async function copyToAll(cells: Pick<Cells, 'all'>, only?: readonly numbe
   await Promise.all(reached.map((cell) => copyTo(cell, home!.database).catch(() => {})));
 }
 
-/** Notes that a cell needs all agents again, unless it has what home has of them. Returns whether it does. Rejects as copyTo. */
+/** Returns whether a cell has other agents than home. If so, notes that the cell needs all of them. Rejects as copyTo. */
 export async function noteDifferentAgents(
   { number, database }: Pick<Cell, 'number' | 'database'>,
   home: Database,

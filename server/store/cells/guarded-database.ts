@@ -15,6 +15,10 @@ interface Guarded extends Pick<CellTrouble, 'away'> {
   connectionLost(reason: string): void;
 }
 
+/**
+ * Wraps the pool of a cell. While the cell is away, every call rejects with a DatabaseUnavailable that names it. A lost connection takes the
+ * cell away.
+ */
 export function guardedDatabase(cell: Guarded, pool: Database): Database {
   const { number, address } = cell;
   const { node, kind, conninfo } = address;
@@ -27,8 +31,8 @@ export function guardedDatabase(cell: Guarded, pool: Database): Database {
   };
 
   /**
-   * @param mayTimeOut the statement has a time limit of its own, which says nothing about the cell
-   * @param isJudged whether this error of a transaction is that of a statement in it, or of another database
+   * @param mayTimeOut the statement has a time limit of its own: exceeding it says nothing about the cell
+   * @param isJudged true for an error of the work in a transaction: its statements are guarded themselves
    */
   async function guarded<T>(
     run: () => Promise<T>,

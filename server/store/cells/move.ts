@@ -8,9 +8,9 @@
  *     3. wait for the statements that began before, copy the keys of events since 1
  *     4. moving_from = null                     the webhook is at `to`
  *
- * The statement that stores an event with its key reads the webhook's row itself (queries/events/store-deduped.ts), so a process that was frozen does not
- * store at `from` after 3, and the drain of a spool reads it too. What is interrupted before 2 has changed nothing; between 2 and 4 it is
- * finished by any primary, or put back by a move to `from`.
+ * The statement that stores an event with its key reads the webhook's row itself (queries/events/store-deduped.ts), so a process that was
+ * frozen does not store at `from` after 3, and the drain of a spool reads it too. What is interrupted before 2 has changed nothing; between
+ * 2 and 4 it is finished by any primary, or put back by a move to `from`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -27,7 +27,7 @@ const CHECK_EVERY_MS = 20;
 /** A statement of a serving process takes 10 s at most, see pool.ts. */
 const WAIT_MS = 15_000;
 
-/** What step 3 copies. */
+/** Which keys step 3 copies. */
 interface Since {
   /** When the copy of the keys began, Unix milliseconds. */
   ms: number;
@@ -46,8 +46,8 @@ export async function copyKeys(from: Cell, to: Cell, webhookId: string, since: S
 }
 
 /**
- * Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects when a database does not answer, after the others
- * are finished: it is finished later.
+ * Runs steps 3 and 4 of unfinished moves: of all, or of one webhook. When a database does not answer, finishes the other moves and then
+ * rejects; a later call finishes the rest.
  * @param retentionDays RETENTION_DAYS
  */
 export async function finishMoves(cells: Cells, retentionDays: number, webhookId?: string): Promise<void> {
@@ -80,8 +80,8 @@ const keysSchema = z.array(
 type DedupeKey = z.output<typeof keysSchema>[number];
 
 /**
- * Reads keys of a webhook that are not expired, in the order of the keys. When a key was stored follows from the id of its event, and from when
- * it expires: an event of a spool is stored long after it was received.
+ * Reads keys of a webhook that are not expired, in the order of the keys. With `since`, a key is new by the time in the id of its event, or by
+ * its expiry: an event of a spool has an old id, because it is stored long after it was received.
  * @param after the last key of the previous part, in hex; '': from the first
  */
 async function readKeys(
@@ -107,7 +107,7 @@ async function readKeys(
   return expected(keysSchema, rows);
 }
 
-/** Stores keys of a webhook; one that is known and not expired stays. */
+/** Stores keys of a webhook. A key that the cell has, and that is not expired, stays unchanged. */
 async function writeKeys(query: Query, webhookId: string, keys: readonly DedupeKey[]): Promise<void> {
   await query({
     text: `
@@ -126,7 +126,7 @@ async function readMoment({ query }: Queries): Promise<string> {
   return row!.at;
 }
 
-/** Whether a transaction there that stores events began before a moment, and may not see what was committed before it. */
+/** Whether a transaction that stores events began before a moment: it may not see what was committed by then. */
 async function hasOlderTransactions({ query }: Queries, moment: string): Promise<boolean> {
   const [row] = await query<{ any: boolean }>({
     text: `

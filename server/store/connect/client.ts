@@ -1,4 +1,4 @@
-/** Connections of libpq for everything but COPY, which has its own (../copy/connection.ts), and pools of them. */
+/** Connections through libpq, and pools of them, for everything but COPY (../copy/connection.ts). */
 import pg from 'pg';
 import type NativeClient from 'pg-native';
 import { outliveClose } from './conninfo.ts';
@@ -11,6 +11,7 @@ const LIFETIME_SECONDS = 86_400;
 const POLL_EVERY_MS = 250;
 const SESSION_SETUP = sessionSetup();
 
+/** The native client of pg, with the session settings of Weir and corrections of faults in pg and pg-native. */
 export class LibpqClient extends (pg.native as typeof pg).Client {
   #polling: NodeJS.Timeout | undefined;
 
@@ -32,8 +33,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
   }
 
   /**
-   * libpq prints an error that arrives while no statement runs; otherwise the statement fails with it. So it is left for the next statement: a
-   * client that listens sends an empty one.
+   * Reads what has arrived. libpq prints an error that is parsed while no statement runs. Such an error is therefore left unparsed, and the
+   * next statement fails with it; a client that listens sends an empty statement.
    */
   #read(native: NativeClient, read: () => void): void {
     const { pq } = native;
@@ -73,8 +74,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
   }
 
   /**
-   * Asked by the pool alone, when its time limit is over: it would end a client that is not connected. libpq, which still connects in a thread
-   * of libuv, then used the ended client, and the process ended: `Must be connected to start reader`.
+   * Always true. Only the pool calls it, when its time limit is over, and would end a client that is not connected. libpq still connects in a
+   * thread of libuv then; it used the ended client, and the process ended with `Must be connected to start reader`.
    */
   isConnected(): boolean {
     return true;
@@ -82,8 +83,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
 }
 
 /**
- * pg-native stops to watch the socket before each statement, which takes three of its six calls into the kernel. Only a statement that the
- * socket does not take at once needs that.
+ * Keeps watching the socket while a statement is sent. pg-native stops before each statement, which takes three of its six calls into the
+ * kernel. Only a statement that the socket does not take at once needs the stop.
  */
 function keepReading(native: NativeClient): void {
   native._dispatchQuery = (pq, send, sent) => {
@@ -98,7 +99,7 @@ function keepReading(native: NativeClient): void {
   };
 }
 
-/** A server may be hostile: a value that is not of the type that it names fails its statement. Otherwise it would end the process. */
+/** Makes a value that does not have its declared type fail the statement. Otherwise such a value of a hostile server would end the process. */
 function refuseBroken(native: NativeClient): void {
   const read = native._consumeQueryResults;
   native._consumeQueryResults = (pq) => {

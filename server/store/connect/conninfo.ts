@@ -1,4 +1,6 @@
-/** Connections through libpq: parameters that Weir adds to the operator's connection string, their display, and what every connection needs. */
+/**
+ * Connections through libpq: parameters that Weir adds to the operator's connection string, their display, and what every connection needs.
+ */
 import { type ConninfoParameters, formatConninfo, parseConninfo } from '../../base/net/conninfo.ts';
 import { OperatorError } from '../../model/fault.ts';
 
@@ -124,7 +126,10 @@ export function describeConninfo(conninfo: string): string {
 /** Option names that occur in libpq's messages; harmless whatever the password is. */
 const optionNames = ['host', 'hostaddr', 'port', 'user', 'dbname', 'password', 'sslmode', 'connect_timeout', 'options'];
 
-/** Removes secrets from a message of libpq or the server, which may quote part of a connection string: quoted text stays only if it is harmless. */
+/**
+ * Removes secrets from a message of libpq or the server, which may quote part of a connection string: quoted text stays only if it is
+ * harmless.
+ */
 export function withoutSecrets(message: string, conninfo: string): string {
   const target = targetOf(conninfo);
   const names = target.hosts.flatMap(({ host, port }) => [host, port]);

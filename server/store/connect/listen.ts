@@ -31,7 +31,10 @@ const ANSWERS_MS = 3_000;
 const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 
 interface ListenerEvents {
-  /** A payload of weir_changes, e.g. `webhook:<id>`, or `call:<key>` of a cancelled call of MCP; resolves when every process has applied the change. */
+  /**
+   * A payload of weir_changes, e.g. `webhook:<id>`, or `call:<key>` of a cancelled call of MCP; resolves when every process has applied the
+   * change.
+   */
   change(payload: string): Promise<void>;
   /** A process of any machine stored events or freed agents. @param by the payload, see CommitNotifier.arrived */
   arrived(by: string): void;
@@ -145,6 +148,7 @@ export class ChangeListener {
   }
 }
 
+/** How long a change waits for its confirmations. */
 const WAIT_MS = 1_000;
 
 /** Makes changes, each of which waits until every running primary confirms that its processes have applied it. */

@@ -7,7 +7,10 @@ import type { CellAway } from '../../model/cells.ts';
 /** Combines what each cell returned, in the order of the cells; home is the first. Not called for a single cell. */
 export type Merge<Row> = (byCell: Row[][]) => Row[];
 
-/** A cell that is away has no rows, and is reported to the function with those of the `ids` that are in it. Absent: the statement rejects. */
+/**
+ * A cell that is away has no rows. A function gets the cell, and those of the statement's `ids` that are in the cell. Absent: the statement
+ * rejects.
+ */
 export type Lenient = true | ((away: CellAway, ids: readonly string[]) => void);
 
 /** Absent: at home. */
@@ -22,6 +25,7 @@ export type Place<Row> =
   /** A setting of the transaction, wherever its statements run. */
   | 'session';
 
+/** All rows, in the order of the cells. */
 export function concatenated<Row>(byCell: readonly Row[][]): Row[] {
   return byCell.flat();
 }

@@ -1,5 +1,5 @@
 /**
- * Ordinary queries: a small pool of pg-native connections. libpq and not the JavaScript client of pg: that has no list of hosts with
+ * Ordinary queries: a small pool of pg-native connections, which use libpq. The JavaScript client of pg has no list of hosts with
  * target_session_attrs (failover), no key=value form, no service file, and is not faster (bench/NOTES.md).
  */
 import type pg from 'pg';
@@ -41,7 +41,7 @@ export interface Database extends Queries {
 export interface DatabasePool extends Database {
   /**
    * Runs `work` while a connection beside those of the pool listens on a channel. Rejects with DatabaseUnavailable when none can be had in
-   * time. A connection that is lost later does not end `work`: it hears no more.
+   * time. A connection that is lost later does not end `work`, which then gets no more payloads.
    */
   listening<T>(channel: string, onPayload: (payload: string) => void, work: (query: Query) => Promise<T>): Promise<T>;
 }
@@ -54,10 +54,11 @@ export interface Statement<Row extends object = object> {
   /** Where it runs when there are cells; the Database of a single server ignores it. */
   place?: Place<Row>;
   /**
-   * `once`: a named statement is planned at its first use on a connection and never again, for statements whose best plan does not depend on the
-   * values: over partitions, planning costs more than execution (bench/NOTES.md). In a transaction the option of the transaction applies.
-   * `keyed`: as `once`, for statements that find all rows by an index. A plan made for an empty table stays while it grows: a claim scanned the
-   * whole table. So only nested loops over indexes are left to the planner.
+   * `once`: a named statement is planned at its first use on a connection and never again, for statements whose best plan does not depend
+   * on the values: over partitions, planning costs more than execution (bench/NOTES.md). In a transaction the option of the transaction
+   * applies.
+   * `keyed`: as `once`, for statements that find all rows by an index. A plan made for an empty table stays while it grows: a claim scanned
+   * the whole table. So only nested loops over indexes are left to the planner.
    */
   plan?: 'once' | 'keyed';
   /** Overrides the default timeout. */

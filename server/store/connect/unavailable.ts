@@ -110,8 +110,8 @@ const passing = [
 ];
 
 /**
- * True: the database is unreachable, starting, read-only, or lacks a resource. False: it refuses what the settings say (password, database,
- * certificate), or the schema does, and waiting would not help. With several hosts, every host must fail in a passing way.
+ * True: the database is unreachable, starting, read-only, or lacks a resource. False: waiting would not help, because the settings are refused
+ * (password, database, certificate) or the schema does not fit. With several hosts, every host must fail in a passing way.
  */
 export function isPassing(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;
@@ -124,7 +124,7 @@ function hostsIn(message: string): string[] {
   return message.split(/\n(?=connection to server |could not translate host name )/);
 }
 
-/** Returns an answer of this form. Throws DatabaseUnavailable for any other. */
+/** Returns the answer if it has the form of the schema. Throws DatabaseUnavailable for any other. */
 export function expected<T>(schema: z.ZodType<T>, answer: unknown): T {
   const { success, data } = schema.safeParse(answer);
   if (success) return data;
@@ -153,7 +153,7 @@ const SCHEMA_CHANGED = new RegExp(
   ].join('|'),
 );
 const CONFLICT_TRIES_MAX = 3;
-/** Before the first repeat. After a deadlock, a repeat at once took the lock before the other session, in the same deadlock. */
+/** Pause before the first repeat. After a deadlock, an immediate repeat took the lock before the other session, and met the same deadlock. */
 const PAUSE_MS = 50;
 
 /** Repeats `work` when it rejects because of a concurrent statement. What it did was rolled back. */

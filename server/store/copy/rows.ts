@@ -23,7 +23,7 @@ export interface EventRow {
 
 export const copyEventsSql = copyInto('events');
 
-/** @param table `events`, by the name that it has on the server */
+/** The COPY statement for rows of events. @param table name of `events` on the server */
 export function copyInto(table: string): string {
   return `copy ${table} (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes, order_keys) from stdin (format binary)`;
 }

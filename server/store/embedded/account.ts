@@ -72,7 +72,7 @@ function checkUserName(uid: number): void {
   }
 }
 
-/** Null: the user does not exist. A look-up that a signal ended says nothing, and is repeated. */
+/** Finds a user of the system; null: the user does not exist. Repeats a look-up that a signal ended. */
 export async function lookUpUser(name: string): Promise<Account> {
   try {
     const [uid, gid] = await Promise.all(

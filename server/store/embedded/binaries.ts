@@ -148,6 +148,7 @@ export async function runBinary(
   }
 }
 
+/** The error of a binary that could not be started, with the usual cause, for people. */
 export function cannotSpawn(error: Error): string {
   return `${error.message} (is DATA_DIR or node_modules on a file system mounted noexec?)`;
 }

@@ -126,7 +126,7 @@ async function startUnlessRunning(
   return true;
 }
 
-/** Connections of a server that was killed while others use it; 0: no other process does. */
+/** Connections that a killed server allowed, if other processes still use it; 0: none does. */
 async function connectionsOfOthers(server: Server): Promise<number> {
   const onlyUser = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
   if (onlyUser === null) return writtenConnections(server.settingsPath);

@@ -1,6 +1,7 @@
 /**
- * DATA_DIR/postgres.conf, rewritten at each start; `alter system` (postgresql.auto.conf) overrides it. And spare WAL files: the server keeps only
- * files that it had, and the commit that needs a new one waits 40 to 140 ms until it is written (bench/NOTES.md).
+ * The settings of the embedded server, in DATA_DIR/postgres.conf, and its spare WAL files. The file is rewritten at each start; `alter system`
+ * (postgresql.auto.conf) overrides it. The server keeps only WAL files that it once had: a commit that needs a new file waits 40 to 140 ms
+ * until the file is written (bench/NOTES.md).
  */
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
@@ -11,7 +12,7 @@ import type { Database } from '../connect/pool.ts';
 
 /** Only part of the socket's name; there is no TCP listener. */
 export const SOCKET_PORT = 5432;
-/** WAL files that are kept to be used again: as much as 1,400,000 events of 1 KiB write. `weir doctor` recommends it for other servers. */
+/** Size of the WAL files that are kept for reuse: what 1,400,000 events of 1 KiB write. `weir doctor` recommends it for other servers. */
 export const WAL_POOL_MB = 2_048;
 
 function settings(maxConnections: number): [name: string, value: string, why: string][] {
@@ -46,25 +47,25 @@ function settings(maxConnections: number): [name: string, value: string, why: st
   ];
 }
 
-/** @param path of a file that only the user that starts the server can write. */
+/** Writes the settings of the server. @param path of a file that only the user that starts the server can write */
 export function writeSettings(path: string, maxConnections: number): void {
   const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
   const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
   replaceFile(path, head + lines.join(''), 0o644);
 }
 
-/** max_connections that were written last. */
+/** Reads max_connections from the settings that were written last. */
 export function writtenConnections(path: string): number {
   return Number(/^max_connections = (\d+)/m.exec(readFileSync(path, 'utf8'))![1]);
 }
 
-/** At most this share of the free space, before the first file. */
+/** The WAL files may take this share of the space that would be free without them. */
 const DISK_SHARE = 0.1;
-/** Time without other writes before a file is made. */
+/** Time without other writes before a file is created. */
 const QUIET_MS = 200;
-/** WAL that others write within QUIET_MS while no sender waits, such as counts that are written behind. */
+/** WAL that is written within QUIET_MS also while no sender waits, such as counts. More counts as other writes. */
 const QUIET_BYTES = 16_384;
-/** Writes what the server has in memory: `shared_buffers` at most. */
+/** Time limit of a checkpoint, which writes what the server has in memory: `shared_buffers` at most. */
 const CHECKPOINT_TIMEOUT_MS = 120_000;
 
 const lookSql = `
@@ -74,10 +75,10 @@ const lookSql = `
   from pg_ls_waldir() where name ~ '^[0-9A-F]{24}$'`;
 
 /**
- * Makes WAL files up to `min_wal_size` or a tenth of the free space, one at a time while nothing else writes, and a checkpoint that keeps
- * them to be used again. Resolves with their number; 0: there were enough, or they would be archived. Rejects when the role may not.
- * @param freeBytes at the directory of the WAL
- * @param signal ends it with a rejection
+ * Creates WAL files up to `min_wal_size` or a tenth of the free space, one at a time while nothing else writes, and then a checkpoint, which
+ * keeps them for reuse. Resolves with the number of new files; 0: there were enough, or WAL is archived. Rejects when the role may not do it.
+ * @param freeBytes free space at the directory of the WAL
+ * @param signal stops the call, which then rejects
  */
 export async function fillWalPool(database: Database, freeBytes: number, signal: AbortSignal): Promise<number> {
   const look = async () => (await database.query<Look>({ text: lookSql }))[0]!;
@@ -87,7 +88,7 @@ export async function fillWalPool(database: Database, freeBytes: number, signal:
   while (last.files < Math.floor(wantedFiles)) {
     await delay(QUIET_MS, undefined, { signal });
     const now = await look();
-    // The message fills no file: the server switches only from a file that has records.
+    // The message is only a record: the server does not switch from a file without records.
     if (Number(now.position) - Number(last.position) <= QUIET_BYTES)
       await database.query({ text: `select pg_switch_wal() from pg_logical_emit_message(false, 'weir', '')` });
     last = await look();

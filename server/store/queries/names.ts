@@ -1,4 +1,4 @@
-/** Names of webhooks and agents, for pages: without what else a list has of each, such as the webhooks of an agent. */
+/** Names of webhooks and agents, for pages that need no other fields. */
 import type { Queries } from '../connect/pool.ts';
 import { arrayOf, rowsNamed } from '../sql.ts';
 
@@ -32,6 +32,7 @@ export interface NewestNames {
   limit: number;
 }
 
+/** Reads the names of the newest webhooks or agents, newest first. */
 export function readNewestNames(
   { query }: Queries,
   table: NamedTable,

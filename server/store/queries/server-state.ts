@@ -71,7 +71,7 @@ export interface DatabaseSize {
   firstDay: string | null;
 }
 
-/** Reads the size, and waits for tables that are being changed. In a cell on Citus it is that of its node, with all that is there. */
+/** Reads the size. Waits for tables that are being changed. For a cell on Citus, reads the size of the whole node. */
 export async function readDatabaseSize({ query }: Queries): Promise<DatabaseSize> {
   const [row] = await query<DatabaseSize>({
     text: `

@@ -11,7 +11,7 @@ export interface FirstSteps {
   colleague: boolean;
 }
 
-/** Home knows all but the events and deliveries of other cells. */
+/** Adds the events and deliveries of another cell to the steps of home, which has all other facts. */
 function both(home: FirstSteps, { event, acknowledged }: FirstSteps): FirstSteps {
   return { ...home, event: home.event || event, acknowledged: home.acknowledged || acknowledged };
 }

@@ -18,7 +18,7 @@ interface Dropped {
   unhandled: number;
   /** Days, such as `20260131`, that are kept for their undelivered events. */
   keptDays: string[];
-  /** The partition that an open transaction, such as a backup, has read: it, and those after it, stay until the next run. */
+  /** A partition that an open transaction, such as a backup, has read. This partition and those after it stay until the next run. */
   busy: string | null;
   /** Detached partitions that could not be archived; the next run tries again. */
   unarchived: { partition: string; reason: string }[];
@@ -71,7 +71,7 @@ export async function dropOldPartitions(
 ): Promise<Dropped> {
   const dropped: Dropped = { partitions: [], unhandled: 0, keptDays: [], busy: null, unarchived: [] };
   const lastDay = firstKeptDay(retentionDays + keepUndeliveredDays, nowMs);
-  // Deliveries first: a delivery without its event would be leased but never returned by a claim.
+  // Deliveries first: a claim would lease a delivery without its event, and never return it.
   const onCitus = tables !== database;
   for (const table of [...partitionedTables].reverse()) {
     const isFlat = onCitus && table === 'deliveries';
@@ -104,14 +104,17 @@ export async function dropOldPartitions(
       if (outcome.kind === 'failed') dropped.unarchived.push({ partition: name, reason: outcome.reason });
       if (outcome.kind !== 'dropped') continue;
       dropped.partitions.push(name);
-      // A replay since the day's deliveries were dropped: it would be leased but never returned by a claim.
+      // Deliveries of replays since the day's deliveries were dropped: a claim would lease them, and never return them.
       if (table === 'events') dropped.unhandled += (await deleteUnsettled(database, day)).rows;
     }
   }
   return dropped;
 }
 
-/** False: an open transaction has read the partition. The statement is cancelled: it would wait in the server for the end of that transaction. */
+/**
+ * Detaches a partition. Returns false if an open transaction has read the partition; then cancels the statement, which would otherwise wait in
+ * the server for the end of that transaction.
+ */
 async function detach(
   database: Database,
   table: PartitionedTable,
@@ -157,7 +160,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 /**
  * Archives and drops in one transaction. Between its statements it holds no snapshot, so that vacuum and claims are not slowed down. One
- * machine archives at a time: the lock is released when the partition is gone, or when that machine is.
+ * machine archives at a time: the lock is released when the partition is dropped, or when the session of that machine ends.
  */
 async function archiveAndDrop(database: Database, name: string, archive: Archive | null): Promise<Archived> {
   try {

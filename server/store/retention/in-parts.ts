@@ -1,10 +1,10 @@
-/** Maintenance that changes many rows in statements of limited length, so that it slows down ingest and claims little. */
+/** Maintenance that changes many rows, in statements of limited length, so that it hardly slows down ingest and claims. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Queries } from '../connect/pool.ts';
 
 /**
- * Calls `part` until it resolves with false: nothing is left. After each part it pauses as long as the part took, so that half of a core of
- * Postgres stays free of it. Resolves with false if it was stopped before the end.
+ * Calls `part` until it resolves with false, because nothing is left. Pauses after each part for as long as the part took, so that maintenance
+ * takes at most half of a core of Postgres. Resolves with false if it was stopped before the end.
  * @param stopping true: returns after the part in progress.
  */
 export async function inParts(part: () => Promise<boolean>, stopping: () => boolean = () => false): Promise<boolean> {

@@ -18,8 +18,8 @@ interface Expired {
 
 /**
  * Deletes events and deliveries of webhooks whose own retention_days is lower than RETENTION_DAYS, day by day from the oldest, with pauses. An
- * interrupted run resumes at its day. Half of a million events takes 34 s (bench/NOTES.md). Undelivered events are removed `keepUndeliveredDays`
- * later, in a second pass with its own progress.
+ * interrupted run resumes at its day. Half of a million events takes 34 s (bench/NOTES.md). Undelivered events are kept for
+ * `keepUndeliveredDays` more, so there are two passes, each with its own progress.
  */
 export async function removeExpiredEvents(
   database: Database,
@@ -63,7 +63,7 @@ async function removePass(
 ): Promise<boolean> {
   for (let fromMs = startMs; fromMs < endMs; ) {
     const toMs = Math.min(endMs, (Math.floor(fromMs / DAY_MS) + 1) * DAY_MS);
-    // Deliveries first: a delivery without its event would be leased but never returned by a claim.
+    // Deliveries first: a claim would lease a delivery without its event, and never return it.
     for (const table of ['deliveries', 'events'] as const) {
       const removed = await removeSpan(database, table, webhookIds, { of, fromMs, toMs }, stopping);
       expired[table] += removed.rows;
@@ -157,8 +157,8 @@ async function recordRemovedBefore(
 }
 
 /**
- * The statement after which retention removes events that were stored with an older time than its mark; without it they would be kept as
- * long as RETENTION_DAYS says.
+ * SQL that moves the marks of webhooks back to the oldest event that a statement stores. Otherwise retention would not look at events older
+ * than the marks, and keep them for RETENTION_DAYS.
  * @param stored relation with the webhook_id and received_at of events that a statement stores
  */
 export function moveMarksBack(stored: string): string {

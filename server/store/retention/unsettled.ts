@@ -1,9 +1,9 @@
-/** The pending and leased deliveries of a day whose partitions are dropped. They are not in the partition: it has the finished ones. */
+/** The pending and leased deliveries of a day whose partitions are dropped. They are in deliveries_live, not in the partition. */
 import type { Database } from '../connect/pool.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay } from './partitions.ts';
 
-/** Deliveries changed in one statement. For each that has a key, pass_turn() walks over all of the key that the statement has changed. */
+/** Deliveries changed in one statement. For each delivery with a key, pass_turn() reads all that the statement changed of that key. */
 const AT_A_TIME = 1_000;
 /** Reason stored for a delivery whose event is removed before an agent has settled it. */
 const REMOVED = 'retention removed its event';
@@ -31,7 +31,10 @@ interface Changed {
   whole: boolean;
 }
 
-/** Ends the unsettled deliveries of a day as dead, which moves them to the partition that is archived and dropped. @param stopping see inParts */
+/**
+ * Ends the unsettled deliveries of a day as dead, which moves them to the partition that is archived and dropped.
+ * @param stopping see inParts
+ */
 export function endUnsettled(database: Database, day: string, stopping: () => boolean): Promise<Changed> {
   return changeUnsettled(
     database,
@@ -41,6 +44,7 @@ export function endUnsettled(database: Database, day: string, stopping: () => bo
   );
 }
 
+/** Deletes the unsettled deliveries of a day. */
 export function deleteUnsettled(database: Database, day: string): Promise<Changed> {
   return changeUnsettled(database, `delete from deliveries d using u where ${isUnsettled}`, day);
 }

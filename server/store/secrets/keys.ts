@@ -118,7 +118,7 @@ function writeDraft(path: string): string {
   return draft;
 }
 
-/** Allowed clock difference between machines that share a database: a session of one must not look too long to another. */
+/** Allowed clock difference between machines that share a database: a machine must not refuse another one's session as too long. */
 export const CLOCK_DIFFERENCE_MS = 10_000;
 
 /**
@@ -169,9 +169,9 @@ export async function checkKeys(database: Database, settings: Settings, keys: Se
 }
 
 /**
- * Records the current key. Call in a transaction. A key that was never current replaces all others now. One that was changes nothing unless
- * `again` is set: a machine that still starts with the old key must not change the time of the replacement. Returns the fingerprints of the keys
- * that were in use until now.
+ * Records the current key. Call in a transaction. A key that was never current replaces all others now. A key that was current before changes
+ * nothing unless `again` is set: a machine that still starts with the old key must not change the time of the replacement. Returns the
+ * fingerprints of the keys that were in use until now.
  * @param previous fingerprint of SECRETS_KEY_PREVIOUS. Recorded as replaced now when nothing is recorded yet.
  */
 export async function recordKeys(

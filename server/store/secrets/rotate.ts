@@ -15,7 +15,7 @@ type TableName = keyof typeof sealedTables;
 
 /** Rows per transaction. Their locks are held for about 10 ms. */
 const BATCH_ROWS = 200;
-/** Maximum passes. A further pass finds rows that a process not yet restarted sealed under the previous key during the last one. */
+/** Maximum passes. Another pass finds rows that a process with the previous key sealed during the pass before. */
 const PASSES_MAX = 5;
 
 interface RotationCount {
@@ -183,7 +183,10 @@ export const sealedTables = {
 /** Sorts before every row. */
 const beforeFirst = { id: '00000000-0000-0000-0000-000000000000', part: '' };
 
-/** Reads the next rows in primary key order and locks them. Secrets are locked in that order everywhere (lockWebhook), which prevents deadlocks. */
+/**
+ * Reads the next rows in primary key order and locks them. Secrets are locked in that order everywhere (lockWebhook), which prevents
+ * deadlocks.
+ */
 function lockSealedRows(
   query: Query,
   { name, key: [id, part], column }: SealedTable,

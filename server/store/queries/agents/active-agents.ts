@@ -3,7 +3,7 @@ import type { Database, Queries } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
-/** Above this number of webhooks of an agent, its claims look for those with deliveries first. */
+/** A claim of an agent with more webhooks than this first looks for those with deliveries. */
 const MANY_WEBHOOKS = 100;
 
 const ofDeliveries = `
@@ -18,7 +18,7 @@ export interface ActiveAgent {
   readonly name: string;
   /** Generation of the current credential. */
   readonly generation: number;
-  /** End of the overlap, until which sessions of the generation before are valid too; null: without one. */
+  /** End of the overlap, Unix milliseconds: until then sessions of the previous generation are valid too. Null: no overlap. */
   readonly previousUntilMs: number | null;
   /** The generation of the request's credential, if that is the previous one. */
   readonly previousGeneration?: number | null;
@@ -83,7 +83,7 @@ export async function findAgentByLookupId(
 }
 
 /**
- * Records requests of agents: the time and the client address of each. Of two requests that are recorded at once, the later one is kept.
+ * Records the time and the client address of the last request of each agent. Of two concurrent calls, the later one counts.
  * Rows are locked in the order of their ids, so concurrent processes cannot deadlock.
  * @param seen client address by agent id
  * @param byPrevious agents whose previous credential or a session of it was used

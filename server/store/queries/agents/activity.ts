@@ -11,7 +11,7 @@ import { hasFilters, subscribedWebhooks } from './subscriptions.ts';
 /** Limit on the agents in one result; equals the page size of the agent list. */
 export const ACTIVE_AGENTS_MAX = 200;
 
-/** Deliveries of a webhook with a filter that are looked at for one that the filter has let through. */
+/** Deliveries of a webhook with a filter that are read in search of one that the filter has let through. */
 const UNJUDGED_READ_MAX = 1_000;
 
 /** Without the filters, see events/filter.ts, and the quarters of an hour, see history.ts. */
@@ -28,7 +28,7 @@ const activity = selectList(activitySchema, 'a', {
   dead: 'dead.count',
 });
 
-/** Home knows all agents, and when they were seen. */
+/** The rows of all cells as one for each agent. Other members are those of home, which has all agents and their last requests. */
 const together = summedBy<AgentActivity>(
   ({ agent_id }) => agent_id,
   (one, other) => ({
@@ -40,8 +40,8 @@ const together = summedBy<AgentActivity>(
 );
 
 /**
- * SQL: since when a delivery that can be claimed waits for the agent `a`: one index entry; of an agent with filters, one of each webhook, and up
- * to UNJUDGED_READ_MAX of one with a filter. `offset 0`: else Postgres looks twice.
+ * SQL: since when a claimable delivery waits for the agent `a`. Reads one index entry; for an agent with filters one for each webhook, and up
+ * to UNJUDGED_READ_MAX for a webhook with a filter. Without `offset 0` Postgres evaluates it twice.
  */
 const waiting = `(
   select case when not ${hasFilters('a.id')} then (select min(available_at) ${due('a.id')}) else (

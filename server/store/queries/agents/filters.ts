@@ -102,7 +102,9 @@ interface SuspendedFilter {
   until: string;
 }
 
-/** Adds to the failures of subscriptions, and to those of ended ones whose deliveries wait. */
+/**
+ * Adds failures to subscriptions, also to ended ones that have replay targets. Returns the filters that are suspended now because of them.
+ */
 export function addFilterFailures({ query }: Queries, failures: Iterable<FilterFailures>): Promise<SuspendedFilter[]> {
   const suspended = (s: string) =>
     `${s}.agent_id, ${s}.webhook_id, case when f.slow > 0 and ${s}.filter_slow >= ${FILTER_SLOW_MAX} then ${suspendedUntil(s)} end as until`;

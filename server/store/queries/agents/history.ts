@@ -1,4 +1,4 @@
-/** History of agents: how their attempts ended, by quarter of an hour, and what came for them. */
+/** History of agents: how their attempts ended, by quarter of an hour, and how many events their webhooks accepted. */
 import type { AgentQuarter } from '../../../model/agents.ts';
 import { MINUTES_KEPT_HOURS, QUARTER_SECONDS } from '../../../model/history.ts';
 import type { Queries } from '../../connect/pool.ts';
@@ -40,7 +40,7 @@ export async function addAgentHistory({ query }: Queries, rows: readonly AgentHi
   });
 }
 
-/** Adds a failed attempt, the last of its delivery, for each id. @param nowMs Unix milliseconds. */
+/** Counts a failed attempt that was the last of its delivery, for each id. @param nowMs Unix milliseconds */
 export function countFailed(database: Queries, agentIds: readonly string[], nowMs: number): Promise<void> {
   return addAgentHistory(
     database,
@@ -67,7 +67,7 @@ export async function readAgentQuarters(
   return quarters;
 }
 
-/** Deletes what is older than it is kept. */
+/** Deletes quarters of an hour after MINUTES_KEPT_HOURS, and minutes after an hour. */
 export async function deleteOldAgentHistory({ query }: Queries): Promise<void> {
   await query({ text: `delete from agent_history where at < now() - interval '${MINUTES_KEPT_HOURS} hours'` });
   await query({ text: `delete from agent_minutes where at < now() - interval '1 hour'` });
@@ -75,7 +75,7 @@ export async function deleteOldAgentHistory({ query }: Queries): Promise<void> {
 
 interface Passed {
   at: string;
-  /** Accepted events of the webhooks that it is subscribed to, since it is. */
+  /** Accepted events of the agent's webhooks since the agent subscribed. */
   came: number;
   /** Deliveries that were acknowledged, filtered, or became dead letters. */
   ended: number;
@@ -87,7 +87,7 @@ const came = (step: number) => `
   where s.agent_id = $1 and h.at + interval '${step} seconds' > s.created_at`;
 
 /**
- * Reads the spans in which something came or ended, oldest first.
+ * Reads the spans in which events were accepted for the agent or its deliveries ended, oldest first.
  * @param sinceMs Unix milliseconds
  */
 export function readPassed(

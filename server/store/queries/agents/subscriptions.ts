@@ -12,7 +12,7 @@ interface Pairs {
 /** A filter is suspended after this number of slow events, each within an hour of the one before. */
 export const FILTER_SLOW_MAX = 3;
 const SLOW_FORGOTTEN = `interval '1 hour'`;
-/** Counted from the last of these events. The next slow event within an hour suspends the filter again. */
+/** Length of a suspension, from the last slow event. The next slow event within an hour suspends the filter again. */
 const SUSPENDED_FOR = `interval '10 minutes'`;
 
 /** SQL: when the filter of the subscription `s` judges again; null: it is not suspended. */
@@ -45,6 +45,7 @@ export function hasFilters(agentId: string): string {
   return `(${has('subscriptions')} or ${has('replay_targets')})`;
 }
 
+/** Reads the subscriptions of these webhooks, as pairs of ids. Includes revoked agents. */
 export function readSubscribers(
   { query }: Queries,
   webhookIds: Iterable<string>,
@@ -134,8 +135,8 @@ export const ordersOf = (webhookId: string) => `(
   from subscriptions o where o.webhook_id = ${webhookId} and o.order_by is not null)`;
 
 /**
- * Sets the `order_by` of a subscription; null: none. Call with the lock of lockAgents: equal ones of a webhook have one id. Returns the
- * number of distinct ones of the webhook.
+ * Sets the `order_by` of a subscription; null: none. Equal values of a webhook share an id, so call it with the lock of lockAgents. Returns
+ * the number of distinct values of the webhook.
  */
 export async function updateOrder(
   query: Query,
@@ -155,7 +156,7 @@ export async function updateOrder(
   return row!.orders;
 }
 
-/** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten, and one that is suspended judges again. */
+/** Sets the filter of a subscription; null: none. Forgets the failures of the previous filter, and ends its suspension. */
 export async function updateFilter(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
@@ -172,7 +173,8 @@ export async function updateFilter(
 /**
  * Ends subscriptions of a webhook or an agent, and returns them. No new events follow, but waiting deliveries that pass the filter stay
  * claimable: claims also read replay_targets.
- * @param otherIds the other sides of the subscriptions that end (`among`) or stay
+ * @param otherIds agents of the webhook, or webhooks of the agent
+ * @param which `among`: the subscriptions with `otherIds` end; `except`: all others end
  */
 export async function endSubscriptions(
   query: Query,

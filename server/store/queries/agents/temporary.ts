@@ -5,7 +5,7 @@ import type { Database, Queries, Query } from '../../connect/pool.ts';
 /** Deliveries deleted in one transaction, see AT_A_TIME of retention/unsettled.ts. */
 const BATCH = 1_000;
 
-/** Time from the revocation of a temporary agent to the removal of its deliveries: a transaction that was storing events then may still add some. */
+/** Time from the revocation of a temporary agent to the removal of its deliveries: a transaction in progress may still add some. */
 const REMOVED_AFTER_SECONDS = 60;
 
 /** Locks a temporary agent that was last seen before this time (Unix milliseconds), if there is one. Agents locked by others are skipped. */

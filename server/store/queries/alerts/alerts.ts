@@ -25,6 +25,7 @@ export type ActiveAlert = AlertRow & { checked_at: string; calm_since: string | 
 const alertColumns = `a.id, a.condition, a.subject_id, a.subject_name, ${isoColumn('a.since')}, ${isoColumn('a.began_at')},
   ${isoColumn('a.ended_at')}, a.value, a.threshold, a.undelivered`;
 
+/** Reads all active alerts, oldest first. */
 export function readActiveAlerts(query: Query): Promise<ActiveAlert[]> {
   return query<ActiveAlert>({
     text: `select ${alertColumns}, ${isoColumn('a.checked_at')}, ${isoColumn('a.calm_since')}
@@ -46,7 +47,7 @@ export async function insertAlert(query: Query, alert: AlertRow): Promise<void> 
 
 export interface AlertProgress {
   id: string;
-  /** Null: it is about something else. */
+  /** The agent that the alert is about; null: it is about another subject. */
   agentId: string | null;
   value: number;
   /** ISO times. */
@@ -122,7 +123,10 @@ const UNREPORTED_MAX = 500;
 /** A request this old is given up. */
 const AGE_MAX_HOURS = 24;
 
-/** Reads the alerts without a request about their present state: active ones, and ended ones whose beginning was sent or is to be sent. */
+/**
+ * Reads the alerts without a request about their present state, at most UNREPORTED_MAX: active ones, and those that ended within AGE_MAX_HOURS
+ * and whose beginning was sent or is to be sent.
+ */
 export function readUnreported(query: Query): Promise<AlertRow[]> {
   return query<AlertRow>({
     text: `

@@ -5,13 +5,16 @@ import { earliestBy } from '../../connect/place.ts';
 import type { Queries } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 
-/** Limits of one result. A list that is as long may lack further ones. */
+/** Limit on the webhooks in one result. A list of this length may be incomplete. */
 export const WEBHOOKS_MAX = 1_000;
+/** Limit on the agents in one result. */
 export const AGENTS_MAX = 10_000;
-/** Dead letters that one scan reads. */
+/** Limit on the dead letters that one scan reads. */
 export const DEAD_READ_MAX = 100_000;
-/** Agents whose dead letters are looked up one by one: all partitions of one take 0.1 ms, a scan of DEAD_READ_MAX 60. */
+/** Up to this number of agents, dead letters are looked up by agent: 0.1 ms each, over all partitions. A scan of DEAD_READ_MAX takes 60. */
 const LOOKED_UP_MAX = 200;
+
+/** The requests to a webhook in an hour, with the refused ones by kind. */
 export interface RefusedRequests {
   webhook_id: string;
   name: string;
@@ -92,7 +95,7 @@ export interface RejectionGroup {
   newest_is_fixed: boolean;
 }
 
-/** Groups of one webhook or agent: those who choose headers or reasons could make as many as rejections or dead letters are read. */
+/** Limit on the groups of a webhook or an agent. Without it, a sender that varies headers, or an agent its reasons, would create one each. */
 const GROUPS_MAX = 100;
 
 /**
@@ -132,8 +135,8 @@ interface DeadGroup {
 }
 
 /**
- * Groups the dead letters of these agents by reason, the largest first, and the rest as one. Those of many agents are read in one scan, if there
- * are DEAD_READ_MAX at most; else up to DEAD_COUNTED_MAX of each agent, which takes a second for 10,000 agents.
+ * Groups the dead letters of these agents by reason, the largest group first, and the small groups of an agent as one. Many agents are read in
+ * one scan if there are at most DEAD_READ_MAX dead letters; else up to DEAD_COUNTED_MAX of each agent: a second for 10,000 agents.
  */
 export async function readDeadGroups(
   database: Queries,
@@ -195,7 +198,7 @@ export function readNewDeadLetters(
   });
 }
 
-/** Reads the agents that are neither revoked nor temporary, oldest first: each that is among them stays among them. */
+/** Reads the agents that are neither revoked nor temporary: the oldest AGENTS_MAX, so that a new agent takes the place of no other. */
 export function readActiveAgents({
   query,
 }: Queries): Promise<{ id: string; name: string; paused_at: string | null }[]> {
@@ -205,7 +208,7 @@ export function readActiveAgents({
   });
 }
 
-/** Reads which webhooks, of those that these rows are about, were deleted. */
+/** Returns the ids of deleted webhooks among the subjects of these rows. */
 export async function readDeletedWebhooks(
   { query }: Queries,
   about: readonly { subject_id: string }[],

@@ -16,7 +16,7 @@ interface Retention {
   keepUndeliveredDays: number;
 }
 
-/** Counts deliveries that retention removes unsettled within the warning time, up to EXPIRING_COUNTED_MAX: a statement for each retention. */
+/** Counts deliveries that retention removes unsettled within the warning time, up to EXPIRING_COUNTED_MAX. */
 export async function countExpiring(
   database: Database,
   { retentionDays, keepUndeliveredDays }: Retention,

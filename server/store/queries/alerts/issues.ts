@@ -4,7 +4,7 @@ import { ISSUES_KEPT_DAYS, ISSUES_MAX, type Issue, type IssueInput, type Outage 
 import type { Queries, Query } from '../../connect/pool.ts';
 import { isoColumn, isoText } from '../../sql.ts';
 
-/** What the text of an issue is made of, as last seen. */
+/** The values in the text of an issue, as last seen. */
 export interface IssueFacts {
   name: string;
   value?: number;
@@ -43,7 +43,7 @@ const columns = `i.id, i.kind, i.subject_id, i.part, ${isoColumn('i.first_at')},
 /** A later release, beside which this one runs or from which it was rolled back, may know more kinds. */
 const isKnown = `i.kind in (${conditionKinds.map((kind) => `'${kind}'`).join(', ')})`;
 
-/** Reads the issues that are not resolved, or were resolved since a time; of several with one key, the one to continue is last. */
+/** Reads the issues that are open or were resolved since a time (Unix milliseconds). Of several with the same key, the last one continues. */
 export function readCurrentIssues(query: Query, resolvedSinceMs: number): Promise<IssueRow[]> {
   return query<IssueRow>({
     text: `
@@ -53,7 +53,7 @@ export function readCurrentIssues(query: Query, resolvedSinceMs: number): Promis
   });
 }
 
-/** Stores new issues and what was found out about known ones. Who looks after them stays; a snooze ends with its issue. */
+/** Stores new issues, and the present state of known ones. Assignee and note stay; a snooze ends when the issue is resolved. */
 export async function writeIssues(query: Query, issues: readonly IssueRow[]): Promise<void> {
   await query({
     text: `
@@ -111,7 +111,7 @@ export async function countOpenIssues({ query }: Queries, max: number): Promise<
   return row!.count;
 }
 
-/** @param isLocked locks the issue until the transaction ends */
+/** Finds an issue; undefined: not found. @param isLocked true: locks it until the transaction ends */
 export async function findIssue(query: Query, id: string, isLocked = false): Promise<IssueRow | undefined> {
   const [row] = await query<IssueRow>({
     text: `select ${columns} from issues i where i.id = $1 and ${isKnown} ${isLocked ? 'for update' : ''}`,
@@ -120,7 +120,7 @@ export async function findIssue(query: Query, id: string, isLocked = false): Pro
   return row;
 }
 
-/** Changes who looks after an issue. Absent members stay. */
+/** Sets the given members of an issue: assignee, note and snooze. Absent members stay unchanged. */
 export async function updateIssue(query: Query, id: string, changes: IssueInput): Promise<void> {
   await query({
     text: `
@@ -134,7 +134,7 @@ export async function updateIssue(query: Query, id: string, changes: IssueInput)
   });
 }
 
-/** Reads the last change of each subject in a time span. @param actions of the audit log */
+/** Reads the last change of each issue's subject from `since` to `until`. @param actions names of actions in the audit log that count */
 export function readChangesBefore(
   query: Query,
   issues: readonly { id: string; subject_id: string; since: string; until: string }[],
@@ -168,7 +168,7 @@ export async function addOutages({ query }: Queries, outages: readonly Outage[])
   });
 }
 
-/** Reads the outages that lasted into a time span, newest first. @param fromMs Unix milliseconds, like `toMs`. */
+/** Reads the outages that overlap a time span, newest first. @param fromMs Unix milliseconds, like `toMs` */
 export function readOutages({ query }: Queries, fromMs: number, toMs: number, limit: number): Promise<Outage[]> {
   return query<Outage>({
     text: `

@@ -15,7 +15,10 @@ const undelivered = `lateral (
   select count(*)::int as count
   from (select from deliveries where agent_id = a.id and state in ('pending', 'leased') limit ${UNDELIVERED_COUNTED_MAX}) d) u`;
 
-/** Reads the revoked agents with unfinished deliveries, those revoked last first, at most AGENTS_MAX. Temporary ones are removed with their deliveries. */
+/**
+ * Reads the revoked agents with unfinished deliveries, those revoked last first, at most AGENTS_MAX. Temporary ones are removed with their
+ * deliveries.
+ */
 export function readUndelivered({ query }: Queries): Promise<{ id: string; name: string; count: number }[]> {
   return query({
     text: `
@@ -28,7 +31,7 @@ export function readUndelivered({ query }: Queries): Promise<{ id: string; name:
   });
 }
 
-/** Counts the unfinished deliveries of those of these agents that are revoked. */
+/** Counts the unfinished deliveries of the revoked agents among these, by agent. */
 export async function countUndelivered(query: Query, agentIds: readonly string[]): Promise<Map<string, number>> {
   const rows = await query<{ id: string; count: number }>({
     text: `select a.id, u.count from agents a, ${undelivered} where a.id = any ($1::uuid[]) and a.revoked_at is not null`,
@@ -45,7 +48,10 @@ const unfinished = `
   order by available_at limit ${ACTED_MAX} for update skip locked`;
 const isChosen = 'd.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id';
 
-/** Dismisses unfinished deliveries of an agent, at most ACTED_MAX. Returns how many. Call in a transaction. @param actionId a new uuid, undoes it */
+/**
+ * Dismisses unfinished deliveries of an agent, at most ACTED_MAX. Returns how many. Call in a transaction.
+ * @param actionId a new uuid, by which the action can be undone
+ */
 export async function dismissUndelivered({ query }: Queries, agentId: string, actionId: string): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `
@@ -75,8 +81,8 @@ function both(one: Moved, other: Moved): Moved {
 }
 
 /**
- * Moves unfinished deliveries to another agent, at most ACTED_MAX, with zero attempts and beyond its filters. Those of events that it
- * has a delivery of are left. Returns how many were moved. Call in a transaction.
+ * Moves unfinished deliveries to another agent, at most ACTED_MAX, with zero attempts. The other agent's filters do not judge them. A delivery
+ * of an event that the other agent already has is not moved. Returns how many were moved. Call in a transaction.
  */
 export async function moveUndelivered({ query }: Queries, agentId: string, toAgentId: string): Promise<number> {
   const [row] = await query<Moved>({

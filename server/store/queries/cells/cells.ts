@@ -67,22 +67,22 @@ export async function updateCell(
   });
 }
 
-/** @param id not the number, which the next cell may have by now */
+/** Deletes a cell. @param id not the number, which another cell may have since */
 export async function deleteCell(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from cells where id = $1', values: [id] });
 }
 
-/** Notes the mark that was written to a cell. Announces nothing. */
+/** Records at home the mark that was written to a cell, without an announcement of the cell. */
 export async function noteMark({ query }: Queries, number: number, mark: number): Promise<void> {
   await query({ text: 'update cells set mark = greatest(mark, $2) where number = $1', values: [number, mark] });
 }
 
 const markSchema = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const selfSchema = z.object({ installation: z.guid(), number: cellNumber, mark: markSchema });
-/** What a database is, by its own words. */
+/** What a database says of itself. */
 export type CellSelf = z.output<typeof selfSchema>;
 
-/** Null: the database is neither a cell nor a home with cells. */
+/** Reads what a database says of itself; null: it is neither a cell nor a home with cells. */
 export async function readSelf({ query }: Queries, timeoutMs?: number): Promise<CellSelf | null> {
   const [row] = await query<CellSelf>({
     text: 'select installation, number, mark::float8 as mark from cell_self',
@@ -91,7 +91,7 @@ export async function readSelf({ query }: Queries, timeoutMs?: number): Promise<
   return expected(selfSchema.nullable(), row ?? null);
 }
 
-/** Names the database of the caller, unless it has a name. Returns it. */
+/** Records which cell of which installation the database is, unless that is recorded. Returns what is recorded. */
 export async function nameSelf(query: Query, installation: string, number: number): Promise<CellSelf> {
   const [row] = await query<CellSelf>({
     text: `
@@ -111,7 +111,7 @@ export async function raiseMark({ query }: Queries): Promise<number> {
   return expected(markSchema, row?.mark);
 }
 
-/** How full a cell is, and what it has not got yet. */
+/** How full a cell is. */
 interface CellFigures {
   events: number;
   bytes: number;
@@ -132,7 +132,7 @@ export async function readCellFigures({ query }: Queries): Promise<CellFigures> 
   return row!;
 }
 
-/** Webhooks that are not deleted, by their cell, and the configuration that waits to be copied, by cell. */
+/** Counts, for each cell, its webhooks that are not deleted, and the objects of configuration that wait to be copied to it. */
 export async function readCellUse({ query }: Queries): Promise<{
   webhooks: ReadonlyMap<number, number>;
   waiting: ReadonlyMap<number, number>;
@@ -156,7 +156,7 @@ export async function isEmpty({ query }: Queries): Promise<boolean> {
   return !row!.any;
 }
 
-/** How far the standby that is farthest behind is, in bytes; null: it has no standby, or the role may not see one. */
+/** Bytes by which the slowest standby is behind; null: there is no standby, or the role may not see one. */
 export async function readReplicationLag({ query }: Queries): Promise<number | null> {
   const [row] = await query<{ lag: number | null }>({
     text: 'select max(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn))::float8 as lag from pg_stat_replication',
@@ -164,12 +164,12 @@ export async function readReplicationLag({ query }: Queries): Promise<number | n
   return row!.lag;
 }
 
-/** More than any mark: a cell with a lower one is taken for restored. */
+/** More than the mark of any cell, so that every cell counts as restored. */
 const MARK_MAX = 2 ** 52;
 
 /**
- * After a restore of home: its cells may be newer, or those of the installation that was backed up, and are not used before an operator
- * accepts each. Returns their numbers.
+ * Keeps all cells from being used until an operator accepts each. Call after a restore of home: the cells may be newer than home, or belong to
+ * the installation that was backed up. Returns the numbers of the cells.
  */
 export async function forgetMarks({ query }: Queries): Promise<number[]> {
   const rows = await query<{ number: number }>({

@@ -1,15 +1,17 @@
-/** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts. */
+/**
+ * A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts.
+ */
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { copyInto } from '../../copy/rows.ts';
 import { arrayOf } from '../../sql.ts';
 
-/** Holds the tables of a cell. Citus moves them together. */
+/** Name of the schema with the tables of a cell, which Citus moves together. */
 export function schemaOf(cell: number): string {
   return `weir_cell_${cell}`;
 }
 
-/** On the node that has these tables: views of them under their names. */
+/** Name of the schema, on the node that has these tables, with views of them under their names. */
 export function nodeSchemaOf(cell: number): string {
   return `${schemaOf(cell)}_node`;
 }
@@ -40,6 +42,7 @@ export async function createCitusSchema({ transaction }: Pick<Database, 'transac
 /** A drop waits for the statements on each of some forty tables, and two nodes commit it. */
 const DROP_TIMEOUT_MS = 60_000;
 
+/** Drops the schema of a cell with all its tables, if it exists. */
 export async function dropCitusSchema({ query }: Queries, cell: number): Promise<void> {
   await query({ text: `drop schema if exists ${schemaOf(cell)} cascade`, timeoutMs: DROP_TIMEOUT_MS });
 }
@@ -109,7 +112,7 @@ export async function readCitusNode({ query }: Queries, cell: number): Promise<C
   return row;
 }
 
-/** Some statements name a table where Postgres takes no view: this is their text for the node. */
+/** The text of a statement for the node. Where Postgres accepts no view, it names the table of the node instead. */
 export function onNode(text: string, node: CitusNode): string {
   if (!/pg_partition_tree|tablesample/.test(text)) return text;
   return text.replace(
@@ -124,12 +127,12 @@ export function copyOnNode(cell: number, { events }: CitusNode): string {
 }
 
 /**
- * Makes the views and triggers of a cell on the node that has its tables, unless they exist; a move to another node leaves them behind. Call
+ * Creates the views and triggers of a cell on the node that has its tables, unless they exist; a move to another node leaves them behind. Call
  * with the database of that node.
  *
- * Views, because statements run on the tables of the node themselves (shards): Citus plans none of them. What makes that safe is the trigger
- * weir_hold: it takes the lock that Citus' own writes on a node take, so a move waits for the transaction; and after a move it refuses. It
- * takes the lock of one table, cell_self, because a move locks all, one after the other: with two locks each could wait for the other.
+ * The views let statements run on the node's own tables (shards), without the planner of Citus. The trigger weir_hold makes that safe: it
+ * takes the lock that Citus' own writes on a node take, so that a move waits for the transaction, and it refuses writes after a move. It
+ * locks one table only, cell_self: a move locks all tables, one after the other, and with two locks each could wait for the other.
  *
  * The other triggers are those of the migrations, which a distributed table cannot have. A cell that orders nothing has them too: for its
  * events and claims they cost a comparison.
@@ -142,7 +145,7 @@ export async function prepareNode(
   const [schema, node] = [schemaOf(cell), nodeSchemaOf(cell)];
   await transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
-    // Without pass_turn: a release before it made them.
+    // A schema without pass_turn was created by an earlier release.
     const found = `select from pg_proc where oid = to_regproc('${node}.pass_turn') and to_regclass('${node}.cell_self') is not null`;
     if ((await query({ text: found })).length > 0) return;
     await query({ text: 'set local citus.enable_ddl_propagation to off' });

@@ -9,6 +9,7 @@ export interface Move {
   sinceMs: number;
 }
 
+/** Reads the moves that are not finished. */
 export function readMoves({ query }: Queries): Promise<Move[]> {
   return query<Move>({
     text: `
@@ -29,7 +30,7 @@ export async function beginMove(query: Query, id: string, to: number, sinceMs: n
   return row?.from;
 }
 
-/** Ends this move, unless it is over: two programs may finish it, and the webhook may be on its next one. */
+/** Ends this move, unless it has ended: two programs may finish it, and the webhook may have begun another one. */
 export async function endMove({ query }: Queries, { id, from, to, sinceMs }: Move): Promise<void> {
   await query({
     text: `
@@ -72,6 +73,7 @@ export async function hasWebhooks(query: Query, cell: number): Promise<boolean> 
   return rows.length > 0;
 }
 
+/** Ids of webhooks in a cell that are neither deleted nor moving, oldest first. */
 export async function readWebhooksIn({ query }: Queries, cell: number, limit: number): Promise<string[]> {
   const rows = await query<{ id: string }>({
     text: 'select id from webhooks where cell = $1 and deleted_at is null and moving_from is null order by created_at, id limit $2',

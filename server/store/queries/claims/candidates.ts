@@ -5,7 +5,7 @@ import { arrayOf, Placeholders } from '../../sql.ts';
 import { peekInRound } from './next.ts';
 import type { ClaimOrder } from './order.ts';
 
-/** SQL: a filter has not judged the delivery `d`. One that was leased was let through, and a replay, which is in the history, is not judged. */
+/** SQL: a filter has still to judge the delivery `d`. It has judged those that were leased; replays, which have a history, are not judged. */
 export const unjudged = (d: string) => `${d}.state = 'pending' and ${d}.leases = 0 and ${d}.history is null`;
 
 export interface Candidate {
@@ -70,9 +70,9 @@ export function readCandidates(
 }
 
 /**
- * Ends these deliveries as filtered, those that are still unjudged. Returns how many. Rows locked by another claim are left out: it judges
- * them too. Each row is looked up by its key alone: with the other conditions in the join, Postgres read all waiting deliveries of the
- * agent for each slice.
+ * Ends those of these deliveries that are still unjudged, as filtered. Returns how many. Rows locked by another claim are left out: that claim
+ * judges them too. Each row is looked up by its key alone: with the other conditions in the join, Postgres read all waiting deliveries of
+ * the agent for each slice.
  */
 export async function endFiltered(database: Database, agentId: string, ids: readonly string[]): Promise<number> {
   const rows = await database.query({

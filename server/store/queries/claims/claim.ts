@@ -1,9 +1,9 @@
 /**
  * Claims deliveries: leases those that come next (next.ts), and returns them with their events.
  *
- * The statement is planned once per connection: that took a claim of one from 1,998 to 710 us of Postgres (bench/NOTES.md). Rejected: not
- * flushing its commit. With Postgres killed right after a claim, all of its receipts were issued again (5 of 5), so a holder of the old
- * receipts could reject or extend another agent's lease.
+ * The statement is planned once per connection: that took a claim of one from 1,998 to 710 us of Postgres (bench/NOTES.md). Its commit must
+ * be flushed: when it was not, and Postgres was killed right after a claim, all of its receipts were issued again (5 of 5), so a holder of
+ * the old receipts could reject or extend another agent's lease.
  *
  * Events of one batch become claimable at the same moment. The index returns those stored first, and their ids increase from line to
  * line, so a single consumer gets the lines in order.
@@ -30,8 +30,8 @@ export interface ClaimResult {
 }
 
 /**
- * Claims the next deliveries. A delivery whose last lease expired becomes a dead letter in the same statement: one that finds only such
- * deliveries is repeated, to look behind them.
+ * Claims the next deliveries. A delivery whose last lease expired becomes a dead letter in the same statement. A statement that finds only
+ * such deliveries is repeated, so that the claim gets the deliveries behind them.
  * @param acks receipts of deliveries in this cell, which the first statement acknowledges. Only for an agent with neither `max_leased`
  * nor filters, whose claim is one statement
  * @param ids deliveries that filters have let through: no others are leased. Null: any

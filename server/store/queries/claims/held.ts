@@ -25,16 +25,16 @@ export const isHeld = (d: string) => `(${d}.order_key is not null and ${d}.state
 export const holdsAnother = (d: string) => `(${d}.order_key is not null and exists (
   select from deliveries b where ${sameQueue(d)} and b.state = 'pending' and b.id <> ${d}.id))`;
 
-/** Deliveries that one statement looks at, and statements of a call. */
+/** Limits on the deliveries that one statement reads, and on the statements of a call. */
 const SLICE = 1_000;
 const SLICES_MAX = 20;
 
 /**
- * Takes deliveries that are held out of the range of claims, which would look at each of them again and again: a claim behind 100,000 held
- * ones took 0.2 s. Looks at the oldest that can be claimed, and at more while all of those are held.
+ * Takes held deliveries out of the range that claims read, since each claim would read them again: a claim behind 100,000 held ones took
+ * 0.2 s. Reads the oldest deliveries of the agent, and the next ones while all of a statement were held.
  *
- * The first one of the queue is locked with them, so it is finished before, and then nothing is taken out, or after: then pass_turn() sees
- * what it has to make available. What another statement has locked is left alone.
+ * The first delivery of the queue is locked together with the held ones. If it is finished before, they are not set aside; if it is finished
+ * after, pass_turn() finds them and makes the next one available. Rows that another statement has locked are left out.
  */
 export async function setHeldAside({ query }: Queries, order: ClaimOrder): Promise<void> {
   for (let slice = 0; slice < SLICES_MAX; slice++) {
@@ -93,7 +93,7 @@ export async function setHeldAside({ query }: Queries, order: ClaimOrder): Promi
 export async function readLongestHeld({
   query,
 }: Queries): Promise<{ agent_id: string; name: string; since: string }[]> {
-  // Without an order the deliveries are not asked for. The limit makes Postgres look up each agent: else it may compare all with all.
+  // Without ordered subscriptions no deliveries are read. The limits make Postgres look up each agent instead of joining all rows.
   if ((await query({ text: 'select from subscriptions where order_id is not null limit 1' })).length === 0) return [];
   return query({
     name: 'read-longest-held',
@@ -114,7 +114,7 @@ export async function readLongestHeld({
   });
 }
 
-/** Counts the deliveries of each agent that are held, among the first `max` that have a key. Not first of their queue, they are held. */
+/** Counts the held deliveries of each agent, among `max` deliveries that have a key: all but one in each queue. */
 export function countHeld({ query }: Queries, max: number): Promise<{ agentId: string; held: number }[]> {
   return query({
     text: `

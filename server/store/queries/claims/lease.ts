@@ -11,9 +11,9 @@ import { type Receipt, receiptColumns } from './receipts.ts';
 import { type Acknowledged, ackText, parseAcknowledged } from './settle.ts';
 
 /**
- * With acknowledgements both share a round trip and a commit. A statement changes a row once, so the lease leaves alone what is
- * acknowledged: also an expired lease, for which the acknowledgement is then in time.
- * @param acks of deliveries in the same cell; empty: only leases
+ * Leases the next deliveries. Acknowledgements share the round trip and the commit. A statement can change a row only once, so it does not
+ * lease a delivery that it acknowledges; an acknowledgement of an expired lease therefore succeeds.
+ * @param acks receipts of deliveries in the same cell; empty: only leases
  * @param ids see claimDeliveries
  */
 export async function leaseNext(
@@ -113,15 +113,16 @@ function nextOf(
   return [order.hasManyWebhooks ? 'in-round-of-many' : 'in-round', nextInRound(given, order, terms)];
 }
 
-/** SQL: the Unix milliseconds of a time. Not later than it: claims look from there on. */
+/** SQL: the Unix milliseconds of a time, rounded down, because the next claim starts its scan there. */
 const milliseconds = (time: string) => `floor(date_part('epoch', ${time}) * 1000)::bigint`;
 
 /**
- * What is short is in one column: Postgres writes each column of a row by itself, and this process reads it with one or two calls. A claim of
- * 100 took 38.8 instead of 53 us a delivery, of both (bench/NOTES.md).
+ * A row as the statement returns it. All short values are in one column, because each column costs Postgres and this process calls of their
+ * own: a claim of 100 takes 38.8 us a delivery of both together, 53 with a column for each value (bench/NOTES.md).
  */
 type AnsweredRow = Pick<LeasedRow, 'eventType' | 'contentType' | 'headers' | 'body'> & { leased: string };
 
+/** Parses a row of the statement: values separated by dots, and the name of the webhook, which may contain dots, last. */
 export function parseLeased({ leased, ...event }: AnsweredRow): LeasedRow {
   const [id, eventId, webhookId, state, stateBefore, attempt, lease, place, sinceMs, untilMs, ...name] =
     leased.split('.');

@@ -1,8 +1,8 @@
 /**
  * SQL of the deliveries that a claim takes next: of the agent's webhooks in turn, of one webhook, or those that filters have let through.
- * Round-robin over webhooks: the first delivery of each (by `available_at`), then the second of each, and so on. `place` is the position in that
- * round. The next claim continues after the webhook at which the last one ended. What is locked by another claim is skipped, and so is a webhook
- * of which all is locked. Costs, and what was tried instead: bench/NOTES.md, "Claims beside the least queue".
+ * Round-robin over webhooks: the first delivery of each (by `available_at`), then the second of each, and so on. `place` is the position in
+ * that round. The next claim continues after the webhook at which the last one ended. Deliveries locked by another claim are skipped, and
+ * so is a webhook whose deliveries are all locked. Costs and rejected alternatives: bench/NOTES.md, "Claims beside the least queue".
  */
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf, type Placeholders } from '../../sql.ts';
@@ -11,7 +11,7 @@ import { isFirst } from './held.ts';
 import type { ClaimOrder } from './order.ts';
 import { due } from './room.ts';
 
-/** What the statement around it has: placeholders, and SQL of more conditions on the deliveries. */
+/** Parts of the surrounding statement: placeholders, and SQL of more conditions on the deliveries. */
 interface Terms {
   agentId: string;
   max: string;
@@ -25,7 +25,7 @@ const andFirst = (d: string, { isOrdered }: Pick<ClaimOrder, 'isOrdered'>) => (i
 const claimable = (from: string) =>
   `state in ('pending', 'leased') and available_at <= now() and available_at >= ${from}`;
 
-/** For an agent with deliveries of one webhook: without a round over webhooks, a third of the processor time of a claim of one. */
+/** The deliveries of one webhook. Without a round over webhooks, a claim of one takes a third of the processor time. */
 export function nextOfWebhook(given: Placeholders, order: ClaimOrder, webhookId: string, terms: Terms): string {
   const webhook = given.of(webhookId, 'uuid');
   return `
@@ -38,7 +38,7 @@ export function nextOfWebhook(given: Placeholders, order: ClaimOrder, webhookId:
     for update skip locked`;
 }
 
-/** @param ids in the order of the claim, and at most as many as it may take: all of them are locked */
+/** The deliveries with these ids. @param ids in the order of the claim, and at most as many as it may take: all of them are locked */
 export function nextOfIds(given: Placeholders, order: ClaimOrder, ids: readonly string[], terms: Terms): string {
   const [id, time] = [given.of(arrayOf(ids), 'uuid[]'), given.of(arrayOf(ids.map(uuidv7Time)), 'timestamptz[]')];
   return `
@@ -68,8 +68,8 @@ export function peekInRound(given: Placeholders, order: ClaimOrder, terms: Terms
 }
 
 /**
- * The first deliveries of the first webhooks that have some to claim. `since`: since when the oldest delivery of all webhooks of the agent can be
- * claimed.
+ * The first deliveries of the first webhooks that have some to claim. `since`: since when the oldest delivery of all webhooks of the agent
+ * can be claimed.
  * @param options SQL: limit on the deliveries of a webhook, their lock, and more columns of a webhook and of a delivery
  */
 function inTurn(
@@ -119,8 +119,8 @@ const subscribed = (agentId: string, after: string) =>
 const FIRST = `'00000000-0000-0000-0000-000000000000'::uuid`;
 
 /**
- * SQL of `in_turn` for an agent of many webhooks: those with deliveries. They are found without a look at each webhook, and read only until the claim is
- * full. What is finished is passed over in the index, from the watermark on. Of few webhooks it is dearer: 0.05 ms a claim.
+ * SQL of `in_turn` for an agent of many webhooks: the webhooks with deliveries, found from one to the next in the index, and only until the
+ * claim is full. From the watermark on, finished deliveries are passed over in the index. With few webhooks it costs 0.05 ms more a claim.
  */
 function withDeliveries(agentId: string, from: string, after: string): string {
   const next = (last: string, upTo: string) => `
@@ -140,8 +140,8 @@ function withDeliveries(agentId: string, from: string, after: string): string {
 }
 
 /**
- * Minimum of the limit on the rows that a claim reads per webhook: of a flooded webhook among many empty ones, one claim gets only this many.
- * Without a limit, an agent that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
+ * Least value of the limit on the rows that a claim reads per webhook. A claim gets no more than the limit from a flooded webhook among many
+ * empty ones. Without a limit, an agent that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
  */
 export const EACH_MIN = 32;
 
@@ -151,8 +151,8 @@ function shareOf(max: string, webhooks: string): string {
 }
 
 /**
- * SQL: the same limit if each of the webhooks has a delivery to claim: a claim returns one of each before a second one. A claim of 100 that locked
- * and sorted 18 of each of 100 webhooks took twice the processor time.
+ * SQL: the same limit if each of the webhooks has a delivery to claim: a claim returns one of each before a second one. A claim of 100 that
+ * locked and sorted 18 of each of 100 webhooks took twice the processor time.
  */
 function shareOfDue(max: string, webhooks: string): string {
   return `least(${shareOf(max, webhooks)}, greatest(1, 1 + ${max} - ${webhooks}))`;

@@ -5,11 +5,17 @@ export interface ClaimOrder {
   /** The cell whose deliveries are claimed; 0: home. */
   cell: number;
   agentId: string;
-  /** The agent's generation when it authenticated: an agent rotated without an overlap or revoked while its claim waits gets no more deliveries. */
+  /**
+   * The agent's generation when it authenticated: an agent rotated without an overlap or revoked while its claim waits gets no more
+   * deliveries.
+   */
   generation: number;
   /** Whether the agent has `max_leased`. If this is outdated, the claim finds nothing or takes a lock that it does not need. */
   isLimited: boolean;
-  /** A subscription of the agent has an `order_by`, as far as this process knows: what is held by another delivery of its key is not claimed. */
+  /**
+   * A subscription of the agent has an `order_by`, as far as this process knows: what is held by another delivery of its key is not
+   * claimed.
+   */
   isOrdered: boolean;
   max: number;
   leaseSeconds: number;

@@ -8,6 +8,7 @@ export interface Receipt {
   lease: number;
 }
 
+/** A receipt as text, see Receipt. */
 export function receiptText({ deliveryId, lease }: Receipt): string {
   return `${deliveryId}.${lease}`;
 }

@@ -1,13 +1,13 @@
 /**
  * What waits for an agent, and its room under `max_leased`, over all processes and machines. The limit is exact because everything that adds a
- * lease holds the lock on the agent's row. The lock and the count are separate statements: one would count in a snapshot from before the wait. A
- * claim of 10 takes 15 to 27 ms with a limit, 5 to 12 without (median, busy machine).
+ * lease holds the lock on the agent's row. The lock and the count are separate statements: one would count in a snapshot from before the
+ * wait. A claim of 10 takes 15 to 27 ms with a limit, 5 to 12 without (median, busy machine).
  */
 import { summed, summedBy } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
-/** SQL condition that has Postgres read the index deliveries_due, which has each delivery. */
+/** SQL condition, true for every delivery, with which Postgres uses the index deliveries_due. */
 const byTime = 'bytes >= 0';
 /** SQL: from the deliveries that the agent can claim now, in the order of that index. @param agentId SQL expression of the agent's id */
 export const due = (agentId: string) =>
@@ -49,7 +49,10 @@ export async function lockMaxLeased(query: Query, agentId: string): Promise<numb
   return row?.max ?? null;
 }
 
-/** Returns those of the given agents that are not paused, can claim something now and are below `max_leased`. `claimableFrom` as in ClaimOrder. */
+/**
+ * Returns those of the given agents that are not paused, can claim something now and are below `max_leased`. `claimableFrom` as in
+ * ClaimOrder.
+ */
 export async function agentsWithWork(
   database: Database,
   agents: readonly { id: string; claimableFrom: string }[],

@@ -133,12 +133,13 @@ export function ackText(receipts: readonly string[]): string {
   return `${settleText(acknowledge, receipts)} returning concat_ws('.', d.id, d.webhook_id, d.leases, d.attempts) as acknowledged`;
 }
 
+/** Parses a value of the column `acknowledged` of ackText. */
 export function parseAcknowledged(text: string): Acknowledged {
   const [id, webhookId, lease, attempts] = text.split('.') as [string, string, string, string];
   return { id, webhookId, lease: Number(lease), attempts: Number(attempts) };
 }
 
-/** What became of receipts that a statement with ackText acknowledged. @param acknowledged what it returned */
+/** The outcome of receipts that were given to a statement with ackText. @param acknowledged what that statement returned */
 export async function settledByAck(
   database: Queries,
   agentId: string,

@@ -73,9 +73,9 @@ export interface ActionOrder {
 const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
 
 /**
- * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns how many, and the time before which they
- * had finished, for a call that continues: without it, that one would replay again what agents acknowledged since. The action is stored if any
- * delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns their number, and the time before
+ * which they had finished. A call that continues gives that time: otherwise it would replay again what agents acknowledged since. The action
+ * is stored if any delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
  * @param id a new uuid, for the action
  */
 export async function actOnDeliveries(
@@ -127,7 +127,7 @@ export async function actOnDeliveries(
 const actedSchema = z.object({ count: z.int(), finishedBefore: z.iso.datetime() });
 type Acted = z.output<typeof actedSchema> & { targets: ReplayTarget[] };
 
-/** The clocks of cells differ: what finished between two of these times is not replayed by a call that continues this one. */
+/** Joins the results of two cells. Their clocks differ; the earlier time counts, so that a call that continues replays nothing twice. */
 function together(one: Acted, other: Acted): Acted {
   return {
     count: one.count + other.count,
@@ -163,7 +163,7 @@ export async function undoAction({ query }: Queries, id: string): Promise<Undone
   const action = expected(actionSchema, found);
   await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
   const [outcome, state] = action.kind === 'replay' ? ['replayed', 'pending'] : ['dismissed', 'dismissed'];
-  // What was not dead waits again. Others of its key may have begun since.
+  // A delivery that was pending waits again, in a new lane, because others of its key may have begun since.
   const again = action.kind === 'replay' ? '' : `, available_at = least(d.available_at, now()), ${newLane}`;
   const rows = await query({
     text: `
@@ -189,6 +189,7 @@ function joined(parts: readonly Action[]): Action[] {
   return first === undefined ? [] : [{ kind: first.kind, ids: parts.flatMap(({ ids }) => ids) }];
 }
 
+/** Deletes actions that are too old to be undone. */
 export async function deleteOldActions({ query }: Queries): Promise<void> {
   await query({
     text: `delete from delivery_actions where created_at < now() - interval '${UNDO_HOURS} hours'`,

@@ -58,7 +58,7 @@ const AGENTS_NAMED = 5;
 
 type Read = DeadGroup & { read: number };
 
-/** The groups of several cells: those with the same reason are one. */
+/** Joins the groups of several cells: those with the same reason become one. */
 function together(byCell: Read[][]): Read[] {
   const read = byCell.reduce((sum, rows) => sum + (rows[0]?.read ?? 0), 0);
   const sameReason = summedBy<Read>(

@@ -1,7 +1,7 @@
 /**
- * The history of a delivery: how each lease ended, and when users replayed or dismissed it. An attempt is written when it ends in something
- * other than an acknowledgement; the last one is described by the row itself. In the row it costs 1.02 times no history in claims of 100, in a
- * table of its own 1.10 (bench/NOTES.md).
+ * The history of a delivery: how each lease ended, and when users replayed or dismissed it. An attempt is written when it ends otherwise than
+ * by an acknowledgement; other columns of the row describe the last attempt. Claims of 100 cost 1.02 times those without a history; with a
+ * history in a table of its own 1.10 (bench/NOTES.md).
  */
 import type { Attempt } from '../../../model/events.ts';
 import type { Queries } from '../../connect/pool.ts';
@@ -121,7 +121,7 @@ function attemptsOf(row: HistoryRow, nowMs: number): Attempt[] {
   return [...ended, last(null, null)];
 }
 
-/** The entry of the history, and before the first replay of a filtered delivery how it was filtered, which has no entry of its own. */
+/** The attempts of an entry. The filtering of a delivery has no entry of its own: it is added before the replay that followed it. */
 function attemptsUpTo(entry: Entry): Attempt[] {
   const wasFiltered = entry.outcome === 'replayed' && entry.state === 'filtered';
   return [...(wasFiltered ? [attempt({ outcome: 'filtered', at: entry.finished_at! })] : []), attempt(entry)];

@@ -37,16 +37,16 @@ const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries
   held: isHeld('deliveries'),
 });
 
-/** A span of time that was read in less is followed by a longer one. */
+/** A span of time that was read in less than this is followed by a longer one. */
 const SPAN_READ_MS = 50;
 const FIRST_SPAN_MS = HOUR_MS;
 const SPAN_GROWTH = 8;
-/** 21 days. What is before such a span is the last one. */
+/** 21 days. All earlier time is one span, the last one. */
 const SPAN_MS_MAX = FIRST_SPAN_MS * SPAN_GROWTH ** 3;
 /** Time limit of a list that is read span by span. */
 const LIST_MS_MAX = 500;
 
-/** Deliveries of an agent, of those that are as new as a page by available_at, that are read and sorted: 50 ms. */
+/** Limit on the recent deliveries of an agent that are read and sorted for its first page: 50 ms. */
 const RECENT_MAX = 50_000;
 
 interface DeliveryList {
@@ -56,8 +56,8 @@ interface DeliveryList {
 }
 
 /**
- * Lists deliveries, newest first. A filter that no index answers in this order reads the deliveries of others too, so it is read span by span, with
- * a time limit.
+ * Lists deliveries, newest first. A filter that no index answers in this order makes Postgres read other deliveries too. Such a list is read
+ * span by span, with a time limit.
  * @param before id of the last delivery of the previous page, or where its search stopped
  * @param options for tests
  */
@@ -101,7 +101,7 @@ async function inSpans(
   const ends = [Date.now(), to ? Date.parse(to) : Infinity, before === null ? Infinity : uuidv7Milliseconds(before)];
   let endMs = Math.min(...ends);
   let spanMs = FIRST_SPAN_MS;
-  // The first one includes what another clock has stored ahead of this one.
+  // The first span has no end, because another machine's clock may be ahead of this one.
   for (let end = to; ; ) {
     const startMs = endMs - spanMs;
     const isLast = spanMs > SPAN_MS_MAX || startMs <= (from ? Date.parse(from) : 0);
@@ -120,8 +120,11 @@ interface Conditions {
   values: unknown[];
 }
 
-/** SQL: a time. A plan for any values has the partitions of all days: with 365 of them it took 160 ms for each span, of 4 hours in all. */
-const asText = (time: string) => `'${isoTime(Date.parse(time))}'`;
+/**
+ * SQL: a time as a literal. A plan for any values would have the partitions of all days: with 365 of them, 160 ms for each span, even of four
+ * hours in all.
+ */
+const literal = (time: string) => `'${isoTime(Date.parse(time))}'`;
 
 function conditionsOf(filter: DeliveryFilter, before: string | null, limit: number): Conditions {
   const { agentId, webhookId, state, eventId, held = null, reason, from, to } = filter;
@@ -136,9 +139,9 @@ function conditionsOf(filter: DeliveryFilter, before: string | null, limit: numb
     reason && `reason = ${value(reason)}`,
     // The event's time selects the partition.
     eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
-    from && `deliveries.received_at >= ${asText(from)}`,
-    to && `deliveries.received_at < ${asText(to)}`,
-    before && `deliveries.received_at <= ${asText(uuidv7Time(before))}`,
+    from && `deliveries.received_at >= ${literal(from)}`,
+    to && `deliveries.received_at < ${literal(to)}`,
+    before && `deliveries.received_at <= ${literal(uuidv7Time(before))}`,
     before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
   return { where: ['true', ...conditions].join(' and '), values };
@@ -170,15 +173,15 @@ function readPage(
   });
 }
 
-/** In a partition by day, and in one table. */
+/** SQL conditions: finished deliveries are in daily partitions, the others in one table, with the index deliveries_due. */
 const finished = `state in ('done', 'dead', 'dismissed', 'filtered')`;
 const unfinished = `state in ('pending', 'leased') and bytes >= 0`;
 const page = 'order by received_at desc, id desc limit $1';
 
 /**
- * SQL: the unfinished deliveries of an agent that can be among its newest $1. They have no index by age, but one by available_at, which is not
- * before their receipt: what is newer than the last of a page of them is available later than that one was. From the newest delivery of all
- * agents on, Postgres read 270,000 of others first (147 ms).
+ * SQL: the unfinished deliveries of an agent that can be among its newest $1. They have no index by age, only one by available_at, which is
+ * never before their receipt. A delivery newer than the last one of a page is therefore available later than that one was received. By age,
+ * Postgres read 270,000 deliveries of other agents first (147 ms).
  */
 const recent = (where: string) => `
   deliveries where ${unfinished} and ${where} and available_at >= coalesce((

@@ -49,6 +49,7 @@ export function matching(given: Placeholders, filter: EventFilter, span: EventSp
   return `from ${delivered}events e${using} ${where(conditions)}`;
 }
 
+/** The WHERE clause of the conditions; empty without any. */
 export function where(conditions: Conditions): string {
   const given = conditions.filter(Boolean);
   return given.length === 0 ? '' : `where ${given.join(' and ')}`;
@@ -59,7 +60,7 @@ function when(given: Placeholders, value: unknown, type: string, condition: (pla
   return value === null ? null : condition(given.of(value, type));
 }
 
-/** Adds plain time conditions beside the (time, id) pairs: Postgres prunes partitions by the time conditions alone. */
+/** The conditions of a range: plain ones on the time, by which Postgres prunes partitions, and (time, id) pairs. */
 export function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string, id: string): Conditions {
   const { before, downTo } = span;
   const pair = (of: string) => `(${given.of(uuidv7Time(of), 'timestamptz')}, ${given.of(of, 'uuid')})`;
@@ -70,6 +71,7 @@ export function spanConditions(given: Placeholders, span: EventSpan, receivedAt:
   ];
 }
 
+/** The plain conditions of a range on the time. @param receivedAt SQL of the column */
 export function timeConditions(
   given: Placeholders,
   { from, to, before, downTo }: EventSpan,
@@ -85,7 +87,7 @@ export function timeConditions(
   ];
 }
 
-/** Ordered by cost, the most expensive last: Postgres evaluates conditions of equal cost in this order. */
+/** The conditions of a filter on the events `e`, the most expensive last: Postgres evaluates those that it rates equal in this order. */
 export function eventConditions(
   given: Placeholders,
   { webhookId, type, source, contentType, header, text }: EventFilter,
@@ -102,7 +104,7 @@ export function eventConditions(
   ];
 }
 
-/** Restricts the deliveries to the same times, so that Postgres prunes their partitions. */
+/** The condition that an event `e` has a delivery in a state. Deliveries are restricted to the range, so that Postgres prunes partitions. */
 export function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string | null {
   if (deliveryState === null) return null;
   const isWithout = deliveryState === 'none';

@@ -32,9 +32,10 @@ export async function findEvent(
 }
 
 /**
- * Lists the newest events of a range that pass the filter. The caller bounds the range (see sliceEnd). Planned on each call, with its values, so
- * that the plan contains only the partitions of the range. Of one webhook, days that are over are read by their index, today's events by the
- * primary key. A type that no event has takes 1.3 s of a million events; indexes for it cost each stored event 2 us (bench/NOTES.md).
+ * Lists the newest events of a range that pass the filter. The caller bounds the range (see sliceEnd). Planned on each call, with its
+ * values, so that the plan contains only the partitions of the range. For one webhook, past days are read by their index, and today by the
+ * primary key. A search for a type that no event has takes 1.3 s in a million events; indexes for it would cost each stored event 2 us
+ * (bench/NOTES.md).
  */
 export function listEvents(
   database: Database,
@@ -140,7 +141,7 @@ export const newEventColumns = selectList(newEventSchema, 'e', {
   content_type: 'left(e.content_type, 200)',
 });
 
-/** Watched webhooks whose events are looked for one after the other. For more, the keys of all events since then are read once. */
+/** Up to this number of watched webhooks, the events of each are looked up. For more, the keys of all recent events are read once. */
 const ONE_BY_ONE_MAX = 20;
 
 /** Reads the newest events since `fromMs`, newest first, at most `limit` for each watched webhook (null: all webhooks). */

@@ -12,9 +12,9 @@ import {
   where,
 } from './conditions.ts';
 
-/** Events of all webhooks that a search for a neighbour reads, in either direction: 4 ms if none of them is found. */
+/** Limit on the events of all webhooks that a search reads in each direction: 4 ms if none of them passes. */
 const NEIGHBOURS_READ_MAX = 10_000;
-/** Number of events when the filter searches their bodies. */
+/** The same limit if the filter searches bodies. */
 const BODIES_READ_MAX = 500;
 
 /** Ids of the previous and the next event that pass the filter, near in time; null: none was found. */

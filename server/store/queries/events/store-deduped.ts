@@ -15,8 +15,8 @@ const INET_HEAD_BYTES = 4;
 
 /**
  * Stores the events whose keys are new or expired, and their keys, in one transaction with one statement. Returns for each row the id
- * of the event of its key: the row's own id if it was stored; null: its webhook moves to another cell, and stores no event with a key until
- * its keys have followed. Rejects with the server's error, or without a code when the connection was lost.
+ * of the event of its key: the row's own id if it was stored; null: its webhook is moving to another cell, and no event with a key is stored
+ * until the move ends. Rejects with the server's error, or without a code when the connection was lost.
  *
  * Keys are inserted in sorted order, so that two statements with common keys cannot deadlock. An existing key is updated with its own
  * values, because the update returns the row as committed now, not as of the statement's snapshot.
@@ -81,8 +81,8 @@ export async function storeDeduped(
 }
 
 /**
- * Returns for each row the id of the event of its key at this time, or null. Rejects when the query fails. The transaction id makes it wait
- * until a synchronous standby has the keys: after a crash, Postgres shows rows at once that no standby has.
+ * Returns for each row the id of the event of its key at this time, or null. Rejects when the query fails. Taking a transaction id makes the
+ * statement wait until a synchronous standby has the keys: after a crash, Postgres also shows rows that no standby has.
  */
 export async function findDeduped(database: Database, rows: readonly KeyedRow[]): Promise<(string | null)[]> {
   const found = await database.query<{ eventId: string | null }>({

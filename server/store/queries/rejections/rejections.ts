@@ -81,6 +81,7 @@ export function listRejections(
   });
 }
 
+/** Finds a rejection, with its body; undefined: not found, or its webhook is deleted. */
 export async function findRejection(query: Query, id: string): Promise<RejectionDetail | undefined> {
   const [row] = await query<RejectionDetail>({ name: 'find-rejection', text: detail, values: [id] });
   return row;
@@ -92,6 +93,7 @@ export async function lockRejection(query: Query, id: string): Promise<Rejection
   return row;
 }
 
+/** Records the result of a check. @param otherWebhookId webhook whose secret signed the request; null: unchanged */
 export async function setRejectionChecked(
   query: Query,
   id: string,
@@ -107,6 +109,7 @@ export async function setRejectionChecked(
   });
 }
 
+/** Records that a rejection was accepted, and as which event. */
 export async function setRejectionAccepted(query: Query, id: string, eventId: string): Promise<void> {
   await query({ text: 'update rejections set accepted_event_id = $2 where id = $1', values: [id, eventId] });
 }
@@ -160,7 +163,7 @@ export function groupRejections(database: Database, webhookId: string | null, li
   });
 }
 
-/** How much of what was rejected the samples are. */
+/** How many of the rejected requests are kept as samples. */
 interface Kept {
   kept: number;
   /** Requests rejected since `since`. The counts of the last seconds may be missing, but not below `kept`. */

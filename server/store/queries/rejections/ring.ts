@@ -7,8 +7,8 @@ import type { Database, Queries } from '../../connect/pool.ts';
 import { columnsOf, isoText } from '../../sql.ts';
 
 /**
- * Limits of the ring. An insert that exceeds one deletes the oldest rejections. Deleted last are the first of each reason, webhook and
- * minute, and the newest half of each webhook, which a person who tries a fix looks at.
+ * Limits of the ring. An insert that exceeds one deletes the oldest rejections. Two kinds are deleted last: the first rejection of each
+ * reason, webhook and minute, and the newest half of each webhook, which a person reads while trying a fix.
  */
 export interface RingLimits {
   rejectionsMax: number;
@@ -92,7 +92,7 @@ export function storeRejections(
   });
 }
 
-/** Deletes what is older than RETENTION_DAYS or the webhook's own retention, and that of deleted webhooks. Returns how many. */
+/** Deletes rows older than RETENTION_DAYS or the webhook's own retention, and all rows of deleted webhooks. Returns how many. */
 export async function deleteOldRejections(
   { query }: Queries,
   retentionDays: number,
@@ -109,8 +109,9 @@ export async function deleteOldRejections(
   return rows.length;
 }
 
-/** Samples kept of one status of a webhook, and of all. */
+/** Limit on the samples that are kept of one status of a webhook. */
 export const STATUS_KEPT_MAX = 200;
+/** Limit on all samples. */
 const KEPT_MAX = 20_000;
 
 export interface RequestSample {
@@ -159,7 +160,7 @@ interface RequestSampleRow extends Pick<WebhookRequest, 'id' | 'at' | 'status' |
   event_id: string | null;
 }
 
-/** Newest first. `from` and `to`: ISO. `before`: id of the last request of the page before. */
+/** Lists samples of a webhook, newest first. `from` and `to`: ISO. `before`: id of the last sample of the previous page. */
 export function listRequestSamples(
   { query }: Queries,
   webhookId: string,

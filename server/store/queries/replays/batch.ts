@@ -22,7 +22,7 @@ export interface JobScope {
 
 /**
  * `ended`: the job was finished before. `more`: the next batch continues after the cursor.
- * `sliceEnd`: last event of the slice that was read; null when nothing more of it is left.
+ * `sliceEnd`: last event of the slice that the batch read a part of; null when the slice is finished.
  */
 export type ReplayBatch =
   | { kind: 'ended' }
@@ -39,7 +39,7 @@ interface JobRow {
 
 /**
  * Replays the next events of a job, oldest first. Call in a transaction: the deliveries are committed together with the cursor, and the
- * lock on the job's row makes batches of two machines run one after the other. So each event is replayed once, whatever ends when.
+ * lock on the job's row makes batches of two machines run one after the other. Each event is therefore replayed once, also after a crash.
  * @param scopeOf the scope of the job's filters
  * @param sliceEnd of the previous batch of the same run, so that a slice with many matches is bounded once; null: unknown
  */
@@ -106,7 +106,7 @@ async function begin(query: Query, id: string, range: Range): Promise<void> {
   });
 }
 
-/** The first rows of all cells: no cell has read less. */
+/** The oldest rows of all cells. Each cell has read up to `limit` rows, so none is missing. */
 function oldest<Row extends { id: string }>(limit: number): Merge<Row> {
   return (byCell) =>
     byCell
@@ -157,7 +157,7 @@ async function findMatches(query: Query, range: Range, last: string): Promise<st
   return rows.map(({ id }) => expected(z.guid(), id));
 }
 
-/** Plain conditions on the time stand beside the pairs: they alone select partitions. */
+/** The conditions of a range: plain ones on the time, which select partitions, and a (time, id) pair. */
 function rangeConditions(given: Placeholders, { from, until, after }: Range): (string | null)[] {
   const start = after === null ? from : uuidv7Time(after);
   return [

@@ -8,7 +8,7 @@ import { arrayOf } from '../../sql.ts';
 import { suspendedUntil } from '../agents/subscriptions.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './targets.ts';
 
-/** What one replay delivers is ordered within itself, and waits for nothing else. Never 0, the lane of new events. */
+/** The lane of a replay: its deliveries are ordered among themselves, and wait for no others. Never 0, the lane of new events. */
 function laneOf(id: string): bigint {
   return BigInt(`0x${id.replaceAll('-', '').slice(-15)}`) | 1n;
 }
@@ -16,8 +16,8 @@ function laneOf(id: string): bigint {
 /**
  * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
  * subscriptions, the empty history keeps filters from judging them (claims/candidates.ts); else filters judge them like new ones.
- * @param jobId a batch of this job: the deliveries are committed together with the progress of the job in the same cell, and a batch that
- * is repeated because it was not committed at home makes no delivery twice. The batches of a job come in the order of the ids.
+ * @param jobId for a batch of a job: the deliveries are committed together with the progress of the job in the same cell, so that a batch that
+ * is repeated because it was not committed at home creates no delivery twice. The batches of a job come in the order of the ids.
  */
 export async function deliverAgain(
   database: Queries,
@@ -74,7 +74,7 @@ export async function deliverAgain(
 export interface ReplayScope {
   /** Only to these agents; null: to all that are subscribed to the webhook of the event. */
   agentIds: readonly string[] | null;
-  /** Also what filters exclude and, to agents of `agentIds`, the events of webhooks to which they are not subscribed. */
+  /** Deliver also events that filters exclude, and to agents of `agentIds` those of webhooks to which they are not subscribed. */
   beyondSubscriptions: boolean;
 }
 

@@ -25,6 +25,7 @@ interface NewJob extends ReplayScope {
   createdBy: object;
 }
 
+/** Inserts a queued job. */
 export async function insertJob(
   query: Query,
   { id, filter, agentIds, beyondSubscriptions, to, createdBy }: NewJob,
@@ -43,6 +44,7 @@ export async function insertJob(
   });
 }
 
+/** Counts queued and running jobs. */
 export async function countUnfinishedJobs(query: Query): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `select count(*)::int as count from jobs where state in ('queued', 'running')`,
@@ -66,12 +68,13 @@ export async function hasSubscribers(
   return row!.any;
 }
 
+/** Finds a job; undefined: not found. */
 export async function findJob(query: Query, id: string): Promise<JobRecord | undefined> {
   const [row] = await query<JobRecord>({ text: `select ${record} from jobs j where j.id = $1`, values: [id] });
   return row;
 }
 
-/** Newest first. `before`: id of the last job of the previous page. */
+/** Lists jobs, newest first. `before`: id of the last job of the previous page. */
 export function listJobs({ query }: Queries, before: string | null, limit: number): Promise<JobRecord[]> {
   return query<JobRecord>({
     text: `
@@ -92,6 +95,7 @@ export async function cancelJob(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Id of the oldest job that is queued or running; undefined: there is no such job. */
 export async function nextJob({ query }: Queries): Promise<string | undefined> {
   const [row] = await query<{ id: string }>({
     text: `select id from jobs where state in ('queued', 'running') order by created_at, id limit 1`,
@@ -99,6 +103,7 @@ export async function nextJob({ query }: Queries): Promise<string | undefined> {
   return row?.id;
 }
 
+/** Ends an unfinished job as failed. @param reason truncated to 500 characters */
 export async function failJob(query: Query, id: string, reason: string): Promise<void> {
   await query({
     text: `update jobs set state = 'failed', reason = left($2, 500), finished_at = now()

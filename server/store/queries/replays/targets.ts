@@ -20,7 +20,7 @@ export const targetsMade = `(select coalesce(json_agg(t), '[]') from targets t)`
 const targetsSchema = z.array(z.object({ agent_id: z.guid(), webhook_id: z.guid() }));
 export type ReplayTarget = z.output<typeof targetsSchema>[number];
 
-/** Records at home what a statement recorded in a cell: processes know from home of which webhooks an agent has deliveries. */
+/** Records at home the targets that a statement recorded in a cell: processes read at home of which webhooks an agent has deliveries. */
 export async function recordTargets(query: Query, targets: readonly ReplayTarget[]): Promise<void> {
   const checked = expected(targetsSchema, targets);
   if (checked.length === 0) return;

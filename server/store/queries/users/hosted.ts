@@ -31,7 +31,7 @@ export interface HostedUser extends ActiveUser {
   subject: string;
 }
 
-/** Returns false when a user with this subject or email exists. */
+/** Inserts a user of the provider. Returns false when a user with this subject or email exists. */
 export async function insertHostedUser(query: Query, user: HostedUser): Promise<boolean> {
   const { id, email, name, role, issuer, subject } = user;
   const rows = await query({
@@ -42,7 +42,7 @@ export async function insertHostedUser(query: Query, user: HostedUser): Promise<
   return rows.length > 0;
 }
 
-/** The provider has just confirmed the user's role: it is valid for `days`. */
+/** Records that the provider has just confirmed the user's role, which is then valid for `days`. */
 export async function holdRole(query: Query, id: string, days: number): Promise<void> {
   await query({
     text: 'update users set role_until = now() + make_interval(days => $2) where id = $1',
@@ -50,7 +50,7 @@ export async function holdRole(query: Query, id: string, days: number): Promise<
   });
 }
 
-/** The provider no longer grants the user a role: sets the lowest role and expires it now. Returns false when that was already so. */
+/** Ends a role that the provider does not grant any more: sets the lowest role and expires it now. Returns false if that was so before. */
 export async function endRole(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: `update users set role = 'viewer', role_until = now(), updated_at = now()

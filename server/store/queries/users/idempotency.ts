@@ -1,7 +1,7 @@
 /** Requests that carried an Idempotency-Key, and their responses. */
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 
-/** After this time the attempt counts as dead, so a crashed process does not hold a key forever. */
+/** After this time an attempt counts as ended, so that a crashed process does not hold its key. */
 const HELD_SECONDS = 60;
 const KEPT_HOURS = 24;
 
@@ -18,7 +18,7 @@ interface KeptAnswer {
   answer: Buffer | null;
 }
 
-/** Takes a key that is new, expired, or left by an attempt that changed nothing. Undefined: taken; otherwise the stored record. */
+/** Takes a key that is new, expired, or left by an attempt that changed nothing. Returns undefined then, otherwise the stored record. */
 export async function takeKey(
   database: Database,
   { userId, key }: KeyOf,
@@ -79,6 +79,7 @@ export async function giveKeyBack(database: Database, attempt: string, { userId,
   });
 }
 
+/** Deletes expired keys and their responses. */
 export async function deleteExpiredAnswers({ query }: Queries): Promise<void> {
   await query({ text: 'delete from idempotency_keys where expires_at < now()' });
 }

@@ -14,6 +14,7 @@ export async function setInvitation(query: Query, userId: string, hash: Buffer):
   return rows.length > 0;
 }
 
+/** Revokes the invitation of a user, if there is one. */
 export async function clearInvitation(query: Query, userId: string): Promise<void> {
   await query({
     text: `update users set invitation_hash = null, invited_until = null, updated_at = now()

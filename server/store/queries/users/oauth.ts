@@ -10,7 +10,10 @@ interface RegisteredClient {
   redirectUris: string[];
 }
 
-/** Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood a new one, since clients with a grant expire later. */
+/**
+ * Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood that is a new client, since clients with a
+ * grant expire later.
+ */
 export async function insertClient({ query }: Queries, given: RegisteredClient, most: number): Promise<void> {
   await query({
     text: `with replaced as (delete from oauth_clients where id in (select id from oauth_clients order by expires_at
@@ -20,6 +23,7 @@ export async function insertClient({ query }: Queries, given: RegisteredClient, 
   });
 }
 
+/** Finds a registered client that has not expired. @param id any text */
 export async function findClient({ query }: Queries, id: string): Promise<RegisteredClient | undefined> {
   const [row] = await query<RegisteredClient>({
     text: `select id, name, redirect_uris as "redirectUris" from oauth_clients where id::text = $1 and expires_at > now()`,
@@ -28,6 +32,7 @@ export async function findClient({ query }: Queries, id: string): Promise<Regist
   return row;
 }
 
+/** Deletes expired clients. */
 export async function deleteExpiredClients({ query }: Queries): Promise<void> {
   await query({ text: 'delete from oauth_clients where expires_at <= now()' });
 }
@@ -116,7 +121,7 @@ interface Renewal {
   seconds: number;
 }
 
-/** Stores the hashes of new tokens in place of those before. The client stays registered for 90 days. */
+/** Replaces the hashes of a grant's tokens, and extends the grant. The client stays registered for 90 days. */
 export async function renewGrant(query: Query, { tokenId, clientId }: Grant, next: Renewal): Promise<void> {
   await query({
     text: `with issued as (

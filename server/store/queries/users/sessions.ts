@@ -102,6 +102,7 @@ export async function deleteOwnSession(
   return row;
 }
 
+/** Deletes the session of a token, if it exists. */
 export async function deleteSessionOf(query: Query, tokenHash: Buffer): Promise<void> {
   await query({ text: 'delete from sessions where token_hash = $1', values: [tokenHash] });
 }

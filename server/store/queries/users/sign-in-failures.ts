@@ -2,12 +2,15 @@
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 
-/** Failures of one key: `free` at once, then one every `secondsEach`, or with pauses that double from `firstSeconds` to `mostSeconds`. */
+/**
+ * Limit on the failures of a key: `free` at once, then one every `secondsEach`, or after pauses that double from `firstSeconds` to
+ * `mostSeconds`.
+ */
 export interface FailureLimit {
   /** `account:<hash>`, `device:<nonce>` of a known browser, or `ip:<address or /64>`. */
   key: string;
   free: number;
-  /** Failures leak out: a success takes back one of them. Otherwise it takes back all, and only failures in a row count. */
+  /** One failure is forgotten every so many seconds, and a success takes back one. Absent: a success takes back all failures. */
   secondsEach?: number;
   firstSeconds?: number;
   mostSeconds?: number;
@@ -34,7 +37,7 @@ export function countAttempt(
   });
 }
 
-/** Whole failures that have leaked out since the clock. Not negative: of two concurrent attempts, the later may have the earlier time. */
+/** SQL: number of failures forgotten since the last one. Not negative: of two concurrent attempts, the later may have the earlier time. */
 const LEAKED = 'coalesce(floor(greatest(0, extract(epoch from now() - f.last_failure_at)) / $3::float8), 0)';
 const LEVEL = `greatest(0, f.failures - ${LEAKED})::int`;
 /** 30 doublings exceed any limit; more would overflow the number range. */
@@ -45,7 +48,7 @@ async function countAgainst(query: Query, limit: FailureLimit): Promise<number> 
   const { key, free, secondsEach = null, firstSeconds = null, mostSeconds = null } = limit;
   const [row] = await query<{ wait: number }>({
     name: 'count-attempt',
-    // The clock of failures that leak out advances by whole ones, so that taking an attempt back restores the previous count.
+    // With $3 the time advances by whole intervals, so that taking an attempt back restores the previous count.
     text: `
       with counted as (
         insert into sign_in_failures as f (key, failures) values ($1, 1)

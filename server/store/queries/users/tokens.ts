@@ -60,6 +60,7 @@ export function listTokens(
   });
 }
 
+/** Finds a token in a scope; undefined: not found. */
 export async function findTokenRecord(
   { query }: Queries,
   id: string,
@@ -83,6 +84,7 @@ export async function lockTokensOf(query: Query, userId: string): Promise<boolea
 
 const active = 'revoked_at is null and (expires_at is null or expires_at > now())';
 
+/** Counts the active tokens of a user. */
 export async function countTokens(query: Query, userId: string): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `select count(*)::int as count from api_tokens where user_id = $1 and ${active}`,
@@ -100,6 +102,7 @@ export async function readExpiry(query: Query, id: string): Promise<{ expiresAt:
   return row;
 }
 
+/** Inserts a token. */
 export async function insertToken(query: Query, token: NewToken): Promise<void> {
   const { id, userId, name, role, expiresAt, madeBy, lookupId, secretHash } = token;
   await query({

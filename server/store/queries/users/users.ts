@@ -45,7 +45,7 @@ export function listUsers(
   });
 }
 
-/** @param key an id or an email. */
+/** Finds a user by id or by email, whose case does not matter. */
 export async function findUser(
   { query }: Queries,
   key: { id: string } | { email: string },
@@ -58,7 +58,7 @@ export async function findUser(
   return row;
 }
 
-/** Returns false when the email is taken. */
+/** Inserts a user. Returns false when the email is taken. */
 export async function insertUser(
   query: Query,
   { id, email, name, role, passwordHash }: ActiveUser & { passwordHash: string | null },
@@ -105,7 +105,7 @@ export function roleRank(role: string): string {
   return `array_position('{${roles}}', ${role})`;
 }
 
-/** Ends, for good, what OAuth clients may do that the user, disabled or with a lower role, may no longer let them. */
+/** Revokes the OAuth grants of a user who is disabled, or whose role is lower than that of the grant. */
 export async function endGrantsBeyond(query: Query, id: string): Promise<void> {
   await query({
     text: `update api_tokens t set revoked_at = now() from users u
@@ -115,6 +115,7 @@ export async function endGrantsBeyond(query: Query, id: string): Promise<void> {
   });
 }
 
+/** Deletes a user. */
 export async function deleteUser(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from users where id = $1', values: [id] });
 }
@@ -125,6 +126,7 @@ export async function lockAdministrators(query: Query): Promise<number> {
   return countAdministrators({ query });
 }
 
+/** Counts active administrators. */
 export async function countAdministrators({ query }: Queries): Promise<number> {
   const [row] = await query<{ count: number }>({
     text: `select count(*)::int as count from users where role = 'administrator' and disabled_at is null`,

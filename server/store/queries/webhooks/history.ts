@@ -1,4 +1,7 @@
-/** History: counts of requests a minute, a quarter of an hour and an hour. The row with ALL_WEBHOOKS is the sum, so that no page adds up webhooks. */
+/**
+ * History: counts of requests a minute, a quarter of an hour and an hour. The row with ALL_WEBHOOKS is the sum, so that no page adds up
+ * webhooks.
+ */
 import type { z } from 'zod';
 import {
   type HistoryCounts,
@@ -21,16 +24,16 @@ const MINUTE = 60;
 const QUARTER = QUARTER_SECONDS;
 export const HOUR = 3_600;
 const HOURS_SHOWN = 24;
-/** Candidates for each webhook shown: they are chosen by a sum of events that fades with time, then ordered by their events of HOURS_SHOWN. */
+/** Candidates per webhook in the list. They are chosen by `recent`, a sum that fades with time, and then ordered by events in HOURS_SHOWN. */
 const CANDIDATES_FACTOR = 4;
 
 /** What requests change of the state of a webhook, beside the counts. */
 export interface StateChange {
   /** Unix milliseconds; 0: no event. */
   lastEventMs: number;
-  /** The current secret. A secret that is no longer the current one is the previous one. Null: none. */
+  /** The secret that was the current one when the requests were counted; null: none. */
   secretId: string | null;
-  /** Requests that it verified. */
+  /** Requests that this secret verified. */
   uses: number;
   /** Requests that the previous secret verified. */
   previousUses: number;
@@ -49,7 +52,7 @@ const columns = historyColumns.join(', ');
 const sums = historyColumns.map((name) => `sum(${name})::bigint as ${name}`).join(', ');
 const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 as ${name}`).join(', ');
 
-/** Only all webhooks together are added up. 19 to 24 us a row with its upserts, 25 to 29 with sums of each webhook. */
+/** Adds one row for each webhook, and their sum. A row with its upserts costs 19 to 24 us, with a sum for each webhook 25 to 29. */
 const addRows = `
   with given as materialized (
     select * from unnest($1::uuid[], $2::float8[], $3::boolean[], $4::timestamptz[], $5::uuid[], $6::bigint[], $7::bigint[],
@@ -148,7 +151,7 @@ export async function readHistory(
 
 type WebhookHistory = z.output<typeof webhookHistorySchema>;
 
-/** SQL: `busiest` of all webhooks, and the newest, which fill a list of fewer with events. */
+/** SQL: the busiest webhooks, and the newest ones for a list that has fewer webhooks with events. */
 const busiest = `
   (select webhook_id as id from webhook_state where hour >= $3
    order by recent * power(0.5, ($3 + ${HOURS_SHOWN - 1} - hour) / ${HALF_LIFE_HOURS}.0::float8) desc, webhook_id
@@ -156,7 +159,7 @@ const busiest = `
   union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)`;
 
 /**
- * Reads the last 24 hours of webhooks, those with most events first.
+ * Reads the last HOURS_SHOWN hours of webhooks, those with most events first.
  * @param sinceMs start of the first hour, Unix milliseconds.
  * @param webhookIds null: of all
  */
@@ -212,7 +215,7 @@ export async function readWebhookQuarters(
   return quarters;
 }
 
-/** Deletes spans that are older than they are kept. @param stopping true: returns before the next statement */
+/** Deletes spans after the time for which spans of their length are kept. @param stopping see inParts */
 export async function deleteOldHistory(database: Queries, stopping?: () => boolean): Promise<void> {
   const keptHours = { [MINUTE]: MINUTES_KEPT_HOURS, [QUARTER]: MINUTES_KEPT_HOURS, [HOUR]: HOURS_KEPT_DAYS * 24 };
   await deleteOldSteps(database, 'history', keptHours, stopping);

@@ -18,11 +18,12 @@ import { columnsOf } from '../../sql.ts';
 
 const [HOUR, DAY] = [3_600, 86_400];
 
-/** Limits: the longest times that are read of each hour or day, and the number of webhooks, and of agents, whose p95 is compared. */
+/** Limit on the longest times that are read, divided among the hours or days. */
 const LONGEST_MAX = 9_000;
+/** Limit on the webhooks, and on the agents, whose p95 is compared. */
 const COMPARED_MAX = 300;
 
-/** How many events of a webhook or an agent took a time that is in a bucket. */
+/** Number of events of a webhook or an agent whose time is in a bucket. */
 export interface LatencyRow {
   subjectId: string;
   stage: number;
@@ -48,13 +49,16 @@ export async function addLatency({ query }: Queries, rows: readonly LatencyRow[]
   });
 }
 
-/** SQL: those of a kind that come first, looked up from the longest time on until there are enough. @param gone column that is not null of those that are not shown */
+/**
+ * SQL: the webhooks, or the agents, with the longest times, up to COMPARED_MAX.
+ * @param gone column that is null for those that are shown
+ */
 const compared = (kind: LatencyItem['kind'], table: string, gone: string) => `
   (select '${kind}' as kind, t.id, t.name
    from (select * from longest order by bucket desc, count desc offset 0) l join ${table} t on t.id = l.subject_id
    where t.${gone} is null order by l.bucket desc, l.count desc limit ${COMPARED_MAX})`;
 
-/** SQL: by the longest times of each hour or day, which have an index: to read the times of 100,000 webhooks takes seconds. */
+/** SQL: subjects with the longest times of each hour or day, by an index. Reading all times of 100,000 webhooks takes seconds. */
 const longestOfAll = `
   select subject_id, max(bucket) as bucket, sum(count) as count
   from generate_series(0, $3) i
@@ -134,7 +138,7 @@ function longestOf(item: LatencyItem): number {
   return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
 }
 
-/** Deletes what is older than it is kept. @param stopping true: returns before the next statement */
+/** Deletes the rows of hours after LATENCY_HOURS_KEPT, and of days after LATENCY_DAYS_KEPT. @param stopping see inParts */
 export async function deleteOldLatency(database: Queries, stopping?: () => boolean): Promise<void> {
   await deleteOldSteps(database, 'latency', { [HOUR]: LATENCY_HOURS_KEPT, [DAY]: LATENCY_DAYS_KEPT * 24 }, stopping);
 }

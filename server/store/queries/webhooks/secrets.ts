@@ -45,8 +45,8 @@ export async function findSealedSecret({ query }: Queries, id: string): Promise<
 }
 
 /**
- * Reads the active secrets of a webhook, current first, without the secrets themselves. Uses from before webhook_state are in
- * webhook_secrets.
+ * Reads the active secrets of a webhook, current first, without the secrets themselves. Uses that were counted before webhook_state existed
+ * are in webhook_secrets.
  */
 export function readSecretUses({ query }: Database, webhookId: string): Promise<z.output<typeof secretSchema>[]> {
   return query({

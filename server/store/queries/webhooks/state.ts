@@ -1,4 +1,4 @@
-/** The state of webhooks: what requests change, one narrow row each. Written with the history, so that one statement adds both. */
+/** The state of webhooks: what requests change, in one narrow row each. One statement writes it together with the history. */
 import { HOUR_MS } from '../../../base/time/durations.ts';
 
 /** In `recent`, an event of this age counts half. */
@@ -7,14 +7,14 @@ export const HALF_LIFE_HOURS = 12;
 /** Hours since 1970. @param ms Unix milliseconds */
 export const hourOf = (ms: number) => Math.floor(ms / HOUR_MS);
 
-/** SQL: when the webhook `w` last received an event; null: never. A time from before webhook_state is in webhooks. */
+/** SQL: when the webhook `w` last received an event; null: never. Times from before webhook_state existed are in webhooks. */
 export const lastEventAt =
   'greatest(w.last_event_at, (select last_event_at from webhook_state where webhook_id = w.id))';
 
-/** SQL: what is left of `recent` after hours. No factor and no result is so small that Postgres refuses it as an underflow. */
+/** SQL: what is left of `recent` after hours. Bounded below, since Postgres refuses a factor or a result that underflows. */
 const faded = (recent: string, hours: string) =>
   `greatest(${recent} * power(0.5, least(greatest(${hours}, 0), 1000) / ${HALF_LIFE_HOURS}.0::float8), 1e-9)`;
-/** SQL: the process that counted knew the secret that is the current one. After a rotation, what it counted belongs to the previous one. */
+/** SQL: the uses were counted for the present current secret. Otherwise it was rotated since, and they belong to the previous secret. */
 const isCurrent = 'coalesce(s.secret_id = excluded.secret_id, true)';
 
 /** SQL: adds `given` to the states, locked in the order of their ids. 8 us a row; updates of webhooks and webhook_secrets took 16 and 15. */

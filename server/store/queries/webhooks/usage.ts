@@ -1,6 +1,6 @@
 /**
- * What webhooks received: the last event and rejection of each, and the number and size of its stored events, by its state: counting the
- * events themselves would read all of them.
+ * What webhooks received: the last event and rejection of each, and the number and size of its stored events. These come from webhook_state:
+ * counting the events themselves would read all of them.
  */
 import type { z } from 'zod';
 import { DAY_MS } from '../../../base/time/durations.ts';
@@ -22,7 +22,10 @@ const activity = selectList(webhookActivitySchema, 'w', {
 });
 type WebhookActivity = z.output<typeof webhookActivitySchema>;
 
-/** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
+/**
+ * Reads the last event and rejection of these webhooks (null: of all), newest webhook first, at most ACTIVE_WEBHOOKS_MAX. Unknown and deleted
+ * webhooks are omitted.
+ */
 export function readWebhookActivity({ query }: Queries, ids: readonly string[] | null): Promise<WebhookActivity[]> {
   return query<WebhookActivity>({
     name: ids === null ? 'activity-of-newest' : 'webhook-activity',
@@ -39,9 +42,10 @@ export function readWebhookActivity({ query }: Queries, ids: readonly string[] |
 
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 
+/** Webhooks that one statement subtracts from. */
 const SUBTRACTED_FROM = 1_000;
 
-/** SQL: the largest webhooks, and others for a list of fewer with events. */
+/** SQL: the largest webhooks, and the newest ones for a list that has fewer webhooks with events. */
 const largest = `
   (select webhook_id as id from webhook_state order by bytes desc, webhook_id limit ${ACTIVE_WEBHOOKS_MAX})
   union (select id from webhooks where deleted_at is null order by created_at desc, id limit ${ACTIVE_WEBHOOKS_MAX})`;
@@ -68,8 +72,8 @@ export function readWebhookUsage({ query }: Queries, ids: readonly string[] | nu
 }
 
 /**
- * Subtracts what retention has removed since the last time, by the hours of the history (400 days): once a day those of all webhooks. What
- * is counted at the same time stays added. To count all kept hours again took thirty times as long (bench/NOTES.md).
+ * Subtracts the events that retention has removed since the last call, by the hours of the history, which is kept for 400 days. Counts that
+ * are added concurrently are kept. Counting all kept hours again took thirty times as long (bench/NOTES.md).
  * @param stopping see inParts
  */
 export async function subtractRemovedUsage(

@@ -35,7 +35,7 @@ export interface WebhookFilter {
   contains: string | null;
 }
 
-// Not `exists` for has_secret: whatever the limit, Postgres then hashes the secrets of all webhooks, 20 ms for 100,000.
+// has_secret counts: with `exists` Postgres hashes the secrets of all webhooks, whatever the limit, 20 ms for 100,000.
 const record = selectList(storedSchema, 'w', {
   has_verify_token: 'w.verify_token is not null',
   has_secret: `(select count(*) > 0 from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current')`,
@@ -110,7 +110,7 @@ export async function insertWebhook(
            returning enabled_at is not null as restored`,
     values: [id, cell, ...webhookColumns.map((column) => parameterOf(columns, column))],
   });
-  // Its state was deleted: retention subtracts no hours of before.
+  // Its state was deleted with it: retention must not subtract the hours from before.
   if (row?.restored)
     await query({
       text: `insert into webhook_state (webhook_id, kept_from) values ($1, date_trunc('hour', now()))
