@@ -28,7 +28,7 @@ export const advisoryLocks = {
   secretsKeys: 7_236_458,
   /** Deciding which alerts begin and end: one machine at a time. */
   alerts: 7_236_466,
-  /** Recording which issues hold: one process at a time. */
+  /** Recording which issues are open: one process at a time. */
   issues: 7_236_468,
 } as const;
 

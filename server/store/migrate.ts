@@ -125,7 +125,7 @@ async function migrateIn(query: Query, files: readonly Migration[], lockWaitMs: 
   return pending.map((file) => file.name);
 }
 
-/** A cancel that arrives between two statements of the session ends neither, so it is repeated. */
+/** Interval of cancels: one that arrives between two statements of the session cancels neither. */
 const CANCEL_EVERY_MS = 250;
 
 /** Runs statements of one session, and cancels the statement in progress when `stopping` aborts. */

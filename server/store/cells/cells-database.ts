@@ -156,7 +156,7 @@ class Transactions {
     return query;
   }
 
-  /** After the first commit nothing can be repeated: a conflict in a later cell is an outage. */
+  /** Commits in one cell after the other. After the first commit nothing can be repeated: a conflict in a later cell rejects as an outage. */
   async commit(): Promise<void> {
     let isBegun = false;
     for (const [number, { end }] of this.#open) {

@@ -5,7 +5,7 @@ import { outliveClose } from './conninfo.ts';
 import { SETUP_TIMEOUT_MS, sessionSetup } from './session.ts';
 
 const IDLE_TIMEOUT_MS = 30_000;
-/** A connection keeps each prepared statement: with the days of claims (queries/claims/lease.ts), some more each day. */
+/** A connection keeps all its prepared statements, and claims add some each day: their texts name the day (queries/claims/lease.ts). */
 const LIFETIME_SECONDS = 86_400;
 /** A connection lost without a wake-up is detected within this time. */
 const POLL_EVERY_MS = 250;

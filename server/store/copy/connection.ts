@@ -1,10 +1,11 @@
 /**
  * A libpq connection for COPY .. FROM STDIN, for the look-up after a COPY whose outcome is unknown, and for the transaction of the spool's
  * drain.
+ *
  * pg-native's own copy stream drops errors and can stop forever. libuv polls the one socket with two handles, and with both active the writer
- * never wakes, so the reader is stopped before waiting for writable. In COPY_IN state getResult() returns COPY_IN repeatedly, so nothing
- * drains it there. When the server closes the connection while it has unread bytes from us, no callback ever runs again, so a timer checks
- * the connection.
+ * never wakes. The reader is therefore stopped before a wait for the socket to become writable. In COPY_IN state getResult() returns COPY_IN
+ * repeatedly, so nothing drains it there. When the server closes the connection while it has unread bytes from us, no callback ever runs
+ * again, so a timer checks the connection.
  */
 import Native, { type Libpq } from 'pg-native';
 import { outliveClose, weirConninfo, writableConninfo } from '../connect/conninfo.ts';

@@ -20,7 +20,7 @@ const POLL_MS_MAX = 400;
 /** A log larger than this is renamed at the next start; one old log is kept. */
 const LOG_BYTES_MAX = 16_777_216;
 export const LOG_TAIL_BYTES = 2_000;
-/** `a+`, but DATA_DIR may belong to another user than root: a symbolic link is refused. */
+/** The flags of `a+`, but a symbolic link is refused: when Weir runs as root, another user may own DATA_DIR. */
 const LOG_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
 /** A process id that cannot exist: one above the kernel's limit (PID_MAX_LIMIT). */
 const NO_PID = 4_194_305;

@@ -9,7 +9,7 @@ export interface Named {
   name: string;
 }
 
-/** SQL: those that lists show. A revoked temporary agent is no longer shown; maintenance deletes it. */
+/** SQL conditions of the rows that lists show. A revoked temporary agent is not shown; maintenance deletes it. */
 const isShown: Record<NamedTable, string> = {
   webhooks: 'deleted_at is null',
   agents: 'not (temporary and revoked_at is not null)',

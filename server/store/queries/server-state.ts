@@ -16,13 +16,15 @@ interface ServerState {
   partitions: { first: string; last: string } | null;
 }
 
+const databaseBytes = 'pg_database_size(current_database())::float8';
+
 /** Reads the state. Rejects with DatabaseUnavailable. */
 export async function readServerState(database: Database): Promise<ServerState> {
   const [[row], pending, horizon] = await Promise.all([
     database.query<Pick<ServerState, 'version' | 'bytes' | 'connections' | 'connectionsMax'>>({
       text: `
         select current_setting('server_version') as version,
-          pg_database_size(current_database())::float8 as bytes,
+          ${databaseBytes} as bytes,
           (select count(*)::int from pg_stat_activity where datname = current_database()) as connections,
           current_setting('max_connections')::int as "connectionsMax"`,
     }),
@@ -59,8 +61,6 @@ export async function readDatabaseBytes({ query }: Queries): Promise<number> {
   const [row] = await query<{ bytes: number }>({ text: `select ${databaseBytes} as bytes` });
   return row!.bytes;
 }
-
-const databaseBytes = 'pg_database_size(current_database())::float8';
 
 /** Size of a database on disk, including indexes. */
 export interface DatabaseSize {

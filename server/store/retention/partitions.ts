@@ -173,9 +173,9 @@ export class PartitionRepair {
   }
 }
 
-/** Events of the last seconds of a day are stored after its end. */
+/** Pause after the end of a day: events of its last seconds are stored after its end. */
 const SETTLED_MS = 3_600_000;
-/** A day of 20,000,000 events takes about 20 s. */
+/** Time limit of building an index. A day of 20,000,000 events takes about 20 s. */
 const BUILD_TIMEOUT_MS = 600_000;
 
 /** Excludes a partition from the vacuum after inserts. The vacuum of dead rows stays. */

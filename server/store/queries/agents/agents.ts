@@ -23,7 +23,7 @@ const record = selectList(agentSchema, 'a', {
     select s.webhook_id ${subscribed} order by s.webhook_id limit ${FIRST_WEBHOOKS}) first)`,
 });
 
-/** A revoked temporary agent is no longer shown; maintenance deletes it. */
+/** SQL condition: not a revoked temporary agent, which maintenance deletes. */
 const isShown = 'not (a.temporary and a.revoked_at is not null)';
 
 /** Finds an agent, revoked or not; a temporary one only until it is revoked. */

@@ -42,13 +42,14 @@ export function readOverdueWebhooks(
   });
 }
 
-/** SQL: since when the state `s` of `w` has no event. */
+/** SQL: the same from the state `s` of the webhook `w`. */
 const stateSilentSince =
   'greatest(coalesce(s.last_event_at, w.last_event_at, w.created_at), w.last_event_at, w.enabled_at)';
 /** SQL: the hours with events in the seven days until $2. */
 const activeHours = 's.hours << ($2 - s.hour)';
 /**
- * SQL: half of the present silence in hours, rounded up. A pause of this length in the seven days shows as one hour less without events.
+ * SQL: half of the present silence in hours, rounded up. A pause of this length leaves a run of hours without events that is one hour
+ * shorter.
  */
 const pauseHours = `ceil(extract(epoch from $1::timestamptz - ${stateSilentSince}) / 7200)::int`;
 

@@ -47,7 +47,10 @@ export async function dropCitusSchema({ query }: Queries, cell: number): Promise
   await query({ text: `drop schema if exists ${schemaOf(cell)} cascade`, timeoutMs: DROP_TIMEOUT_MS });
 }
 
-/** Changes what Citus cannot distribute, partitions of partitions: finished deliveries are one table here. Call in the schema of the cell. */
+/**
+ * Removes what Citus cannot distribute: triggers, and partitions of partitions. Finished deliveries become one table. Call in the schema of
+ * the cell.
+ */
 export async function flatten(query: Query): Promise<void> {
   await query({
     text: `

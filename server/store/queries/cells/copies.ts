@@ -8,7 +8,7 @@ interface PendingCopy {
   version: number;
 }
 
-/** Which cells do not have some configuration yet, and whether a webhook moves. The primary asks every second. Call at home. */
+/** Reads which cells lack some configuration, and whether a webhook is moving. The primary calls it every second. Call at home. */
 export async function readCellWork({ query }: Queries): Promise<{ cells: number[]; moves: boolean }> {
   const [row] = await query<{ cells: number[]; moves: boolean }>({
     name: 'read-cell-work',
@@ -21,7 +21,7 @@ export async function readCellWork({ query }: Queries): Promise<{ cells: number[
   return row!;
 }
 
-/** Reads what a cell does not have yet, at most `limit`, webhooks first: subscriptions refer to them. Call at home. */
+/** Reads which objects a cell lacks, at most `limit`, webhooks first: subscriptions refer to them. Call at home. */
 export function readPendingCopies(query: Query, cell: number, limit: number): Promise<PendingCopy[]> {
   return query<PendingCopy>({
     text: `select kind, id, version::float8 as version from cell_copies where cell = $1 order by kind desc, since limit $2`,
@@ -29,7 +29,7 @@ export function readPendingCopies(query: Query, cell: number, limit: number): Pr
   });
 }
 
-/** Forgets what was copied, unless it has changed since. */
+/** Removes copied objects from the list of pending ones. An object that has changed since stays in the list. */
 export async function forgetCopies(query: Query, cell: number, copied: readonly PendingCopy[]): Promise<void> {
   await query({
     text: `
@@ -93,7 +93,7 @@ const tables: readonly {
 /** Time limit of a digest, which is computed at 170,000 rows a second. */
 const DIGEST_TIMEOUT_MS = 60_000;
 
-/** A digest of what is copied of all agents: equal at home and in a cell that has all of it. Home and cells have the same time zone. */
+/** Digest of the copied columns of all agents. It is equal at home and in a cell that has all agents: their sessions have one time zone. */
 export async function readAgentsDigest({ query }: Queries): Promise<string> {
   const rows = tables
     .filter(({ kind }) => kind === 'agent')
@@ -151,7 +151,10 @@ export async function writeCopies(query: Query, copies: readonly Copy[]): Promis
   }
 }
 
-/** The tables of users, tokens and so on stay empty in a cell; an agent there has no credential. Call after the migrations. */
+/**
+ * Allows agents without a credential in the database of a cell, since secrets are not copied. Call after the migrations. Tables that are not
+ * copied, such as those of users and tokens, stay empty in a cell.
+ */
 export async function allowCopies(query: Query): Promise<void> {
   await query({
     text: 'alter table agents alter column lookup_id drop not null; alter table agents alter column secret_hash drop not null',

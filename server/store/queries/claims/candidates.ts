@@ -70,7 +70,7 @@ export function readCandidates(
 }
 
 /**
- * Ends those of these deliveries that are still unjudged, as filtered. Returns how many. Rows locked by another claim are left out: that claim
+ * Marks as filtered those of these deliveries that are still unjudged. Returns how many. Rows locked by another claim are left out: that claim
  * judges them too. Each row is looked up by its key alone: with the other conditions in the join, Postgres read all waiting deliveries of
  * the agent for each slice.
  */

@@ -143,7 +143,7 @@ export function parseLeased({ leased, ...event }: AnsweredRow): LeasedRow {
 }
 
 /**
- * SQL of the bounds of the days, so that the plan starts for their partitions of `events` alone: with all of them, 46 with the default
+ * SQL of the bounds of the days, so that Postgres sets up only their partitions of `events`: with all of them, 46 with the default
  * RETENTION_DAYS, a claim of one took twice the processor time. A single day, the usual case, is in the text, and so in the name: with
  * placeholders Postgres locks all partitions each time, 20 us more. In the look-up `limit` is needed: as a join, a plan that was made while
  * the tables were empty reads all events of these days for each delivery.

@@ -1,7 +1,7 @@
 /**
  * What waits for an agent, and its room under `max_leased`, over all processes and machines. The limit is exact because everything that adds a
- * lease holds the lock on the agent's row. The lock and the count are separate statements: one would count in a snapshot from before the
- * wait. A claim of 10 takes 15 to 27 ms with a limit, 5 to 12 without (median, busy machine).
+ * lease holds the lock on the agent's row. The lock and the count are separate statements: a single one would count in a snapshot that it
+ * took before it waited for the lock. A claim of 10 takes 15 to 27 ms with a limit, 5 to 12 without (median, busy machine).
  */
 import { summed, summedBy } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';

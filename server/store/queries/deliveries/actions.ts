@@ -9,12 +9,15 @@ import { arrayOf, isoText } from '../../sql.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '../replays/targets.ts';
 import { userActed } from './history.ts';
 
-/** SQL assignments: what one statement replays is ordered within itself. Each subquery is evaluated once. */
+/**
+ * SQL assignments: the deliveries that one statement replays get a lane of their own, in which they are ordered. Each subquery is evaluated
+ * once.
+ */
 const newLane = `
   order_lane = case when d.order_key is not null then (select 1 + (random() * 4503599627370495)::bigint) end,
   order_number = case when d.order_key is not null then (select nextval('order_numbers')) end`;
 
-/** SQL: an action of a user on the delivery `d`. @param action SQL of the id of the action on many deliveries; null: a single one */
+/** SQL assignments of a user's action on the delivery `d`. @param action SQL: id of an action on many deliveries; null: on a single one */
 const changes = {
   replay: (action: string) =>
     `state = 'pending', attempts = 0, available_at = now(), finished_at = null, history = ${userActed('replayed', action)}, ${newLane}`,

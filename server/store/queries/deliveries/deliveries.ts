@@ -14,7 +14,7 @@ export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgeme
 
 /**
  * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per statement. Returns how many. A claim does
- * the same with those it finds (claims/claim.ts); this function covers agents that no longer claim. In both cases the receipt
+ * the same with those it finds (claims/claim.ts); this function covers agents that do not claim any more. In both cases the receipt
  * becomes invalid with the lease.
  * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
  * @param onEnded called after each statement with the agent of each delivery.

@@ -150,7 +150,7 @@ function conditionsOf(filter: DeliveryFilter, before: string | null, limit: numb
 const isFirstOfAgent = ({ agentId, eventId, from, to }: DeliveryFilter, before: string | null) =>
   Boolean(agentId && !eventId && !from && !to && !before);
 
-/** Planned for the given filters: the state selects one of the two tables. */
+/** Reads deliveries that pass the filter, newest first. Planned for the given filter: the state selects one of the two tables. */
 function readPage(
   database: Database,
   filter: DeliveryFilter,

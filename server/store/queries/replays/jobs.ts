@@ -95,7 +95,7 @@ export async function cancelJob(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Id of the oldest job that is queued or running; undefined: there is no such job. */
+/** Id of the oldest job that is queued or running; undefined: no unfinished job exists. */
 export async function nextJob({ query }: Queries): Promise<string | undefined> {
   const [row] = await query<{ id: string }>({
     text: `select id from jobs where state in ('queued', 'running') order by created_at, id limit 1`,

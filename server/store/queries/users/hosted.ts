@@ -50,7 +50,7 @@ export async function holdRole(query: Query, id: string, days: number): Promise<
   });
 }
 
-/** Ends a role that the provider does not grant any more: sets the lowest role and expires it now. Returns false if that was so before. */
+/** Ends a role that the provider does not grant any more: sets the lowest role and expires it now. Returns false if both were so before. */
 export async function endRole(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: `update users set role = 'viewer', role_until = now(), updated_at = now()

@@ -18,7 +18,7 @@ interface KeptAnswer {
   answer: Buffer | null;
 }
 
-/** Takes a key that is new, expired, or left by an attempt that changed nothing. Returns undefined then, otherwise the stored record. */
+/** Takes a key that is new, expired, or left by an attempt that changed nothing. Returns undefined if it did, else the stored record. */
 export async function takeKey(
   database: Database,
   { userId, key }: KeyOf,

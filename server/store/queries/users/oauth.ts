@@ -52,7 +52,7 @@ interface Granted {
 
 /**
  * Inserts a grant that ends after `codeSeconds` unless its code is exchanged, and when the role of the user is lower than `role`. The
- * secret of its row among the API tokens is random, so that no API token is this grant.
+ * secret of its row among the API tokens is random and stored nowhere, so that no text is accepted as the API token of that row.
  */
 export async function insertGrant(
   query: Query,

@@ -120,7 +120,7 @@ export async function deleteUser(query: Query, id: string): Promise<void> {
   await query({ text: 'delete from users where id = $1', values: [id] });
 }
 
-/** Counts active administrators and locks that number until the transaction ends. */
+/** Counts active administrators, and locks their set against changes until the transaction ends. */
 export async function lockAdministrators(query: Query): Promise<number> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.administrators] });
   return countAdministrators({ query });

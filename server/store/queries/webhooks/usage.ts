@@ -42,7 +42,7 @@ export function readWebhookActivity({ query }: Queries, ids: readonly string[] |
 
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 
-/** Webhooks that one statement subtracts from. */
+/** Webhooks whose state one statement reads, to subtract removed events. */
 const SUBTRACTED_FROM = 1_000;
 
 /** SQL: the largest webhooks, and the newest ones for a list that has fewer webhooks with events. */
@@ -117,14 +117,13 @@ export async function subtractRemovedUsage(
   }, stopping);
 }
 
-const bytesOf = (table: string) =>
+const bytesOnDisk = (table: string) =>
   `(select sum(pg_total_relation_size(relid))::float8 from pg_partition_tree('${table}'))`;
 
 /** Bytes on disk of the two large tables, with indexes, over all partitions. Reads no rows. */
 export async function readTableBytes({ query }: Queries): Promise<{ events: number; deliveries: number }> {
   const [row] = await query<{ events: number; deliveries: number }>({
-    text: `
-      select ${bytesOf('events')} as events, ${bytesOf('deliveries')} as deliveries`,
+    text: `select ${bytesOnDisk('events')} as events, ${bytesOnDisk('deliveries')} as deliveries`,
     place: { each: summed, lenient: true },
   });
   return row!;

@@ -110,7 +110,7 @@ export async function insertWebhook(
            returning enabled_at is not null as restored`,
     values: [id, cell, ...webhookColumns.map((column) => parameterOf(columns, column))],
   });
-  // Its state was deleted with it: retention must not subtract the hours from before.
+  // Its state was deleted with the webhook. Retention must not subtract the hours from before the deletion from the new state.
   if (row?.restored)
     await query({
       text: `insert into webhook_state (webhook_id, kept_from) values ($1, date_trunc('hour', now()))
