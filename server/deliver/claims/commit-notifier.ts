@@ -12,6 +12,7 @@ const NOTIFY_GAP_MS = 5;
 /** Maximum ids in one NOTIFY, whose payload has at most 7,999 bytes. A NOTIFY about more has no ids. */
 const CONCERNED_MAX = 200;
 
+/** Collects the webhooks and agents that commits concern, and wakes the claims that wait for them. */
 export class CommitNotifier {
   readonly #name = randomUUID();
   readonly #database: Database;

@@ -29,6 +29,7 @@ export interface WorkParts {
   notify: Notify;
 }
 
+/** One claimed delivery, from its claim to its settlement. Extends the lease while the handler runs. */
 export class Work implements DeliveryWork {
   readonly delivery: Delivery;
   readonly claimedMs = performance.now();

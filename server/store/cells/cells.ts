@@ -20,6 +20,7 @@ interface CellsParts extends CellOptions {
   conninfo: string;
 }
 
+/** All cells, home included. `load` reads them, and `watch` checks them until `close`. */
 export class Cells implements CellList {
   readonly #parts: CellsParts;
   /** Runs each statement where its place says. */

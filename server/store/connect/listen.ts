@@ -47,6 +47,7 @@ interface ListenerEvents {
   down(reason: string): void;
 }
 
+/** The connection of a primary that listens for changes and arrivals. Calls `events` until `stop`. */
 export class ChangeListener {
   readonly #conninfo: string;
   readonly #events: ListenerEvents;

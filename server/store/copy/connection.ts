@@ -32,6 +32,7 @@ const SESSION_SETUP = sessionSetup([{ name: 'work_mem', value: '32MB' }]);
 
 class ConnectionLost extends Error {}
 
+/** One connection for COPY, with the session settings of Weir. A lost connection is not opened again. */
 export class CopyConnection {
   readonly #pq: Libpq;
   #onClosed: (reason: string) => void = () => {};

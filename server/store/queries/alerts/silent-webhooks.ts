@@ -42,7 +42,7 @@ export function readOverdueWebhooks(
   });
 }
 
-/** SQL: the same from the state `s` of the webhook `w`. */
+/** SQL: like silentSince, from the state `s` of the webhook `w`. */
 const stateSilentSince =
   'greatest(coalesce(s.last_event_at, w.last_event_at, w.created_at), w.last_event_at, w.enabled_at)';
 /** SQL: the hours with events in the seven days until $2. */
