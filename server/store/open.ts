@@ -34,7 +34,7 @@ const OTHER_CONNECTIONS = 16;
 /** Postgres default of superuser_reserved_connections. */
 const RESERVED_CONNECTIONS = 3;
 
-/** Connections that all parts together may open: pools, COPY, those of changes, with one extra process during a restart. */
+/** Connections that all parts together may open, in pools, for COPY and for `listening`, with one extra process during a restart. */
 export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
   return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + LISTENING_MAX) + OTHER_CONNECTIONS;
 }

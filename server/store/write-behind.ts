@@ -1,6 +1,6 @@
 /**
- * Collects one value per id and writes all of them every few seconds in one statement, those of thousands of ids once a minute, of tens of
- * thousands every five minutes.
+ * Collects one value per id, and writes all values every few seconds. Thousands of values are written once a minute, tens of thousands every
+ * five minutes, in statements of up to VALUES_MAX rows.
  */
 
 const EVERY_MS = 5_000;

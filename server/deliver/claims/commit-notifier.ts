@@ -1,4 +1,4 @@
-/** Wakes the claims that wait for new deliveries: claims of this process directly, and those of others by a NOTIFY outside the commit. */
+/** Wakes the claims that wait for new deliveries: directly in this process, and in other processes by a NOTIFY outside the commit. */
 import { randomUUID } from 'node:crypto';
 import { ARRIVALS_CHANNEL } from '../../store/connect/listen.ts';
 import type { Database } from '../../store/connect/pool.ts';
