@@ -48,6 +48,7 @@ export const eventFilters = {
     .describe('text that the body contains: these UTF-8 bytes, case-sensitive'),
 };
 
+/** Whether the span from `from` to `to` is not reversed. An absent end has no limit. */
 export const inOrder = ({ from, to }: { from?: string | undefined; to?: string | undefined }) =>
   from === undefined || to === undefined || from <= to;
 export const notInOrder = { path: ['to'], error: 'Give a time that is not before from.' };

@@ -59,6 +59,7 @@ export function keyPath(dataDir: string): string {
   return join(dataDir, 'secrets.key');
 }
 
+/** Another running Weir holds the lock of DATA_DIR. */
 export class DataDirInUseError extends OperatorError {
   /** @param holder see describeHolder */
   constructor(dataDir: string, holder: string) {

@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { isSafeUrl } from '../net/loopback.ts';
 
 const isTrimmed = (text: string) => text.trim() === text;
+/** A text that is not empty and has no white space at its ends. */
 export const trimmedText = z.string().min(1).refine(isTrimmed);
+/** A list of texts separated by commas. White space around an item and empty items are dropped. */
 export const commaList = z.string().transform((list) =>
   list
     .split(',')
@@ -33,10 +35,13 @@ export const row =
   <const Row extends Kind>(kind: Row) =>
   (meaning: string) => ({ ...kind, meaning });
 
+/** A row of a setting that the primary reads once. */
 export const fixed = <const Row extends Kind>(kind: Row) => row({ ...kind, fixed: true as const });
 
+/** A row of a setting whose value is never shown. */
 export const secret = <const Row extends Kind>(kind: Row) => row({ ...kind, secret: true as const });
 
+/** A whole number without a default. Both limits are allowed values. */
 export const optionalCount = (min: number, max: number) => ({
   schema: z
     .string()
@@ -46,11 +51,13 @@ export const optionalCount = (min: number, max: number) => ({
   allowed: `a whole number from ${min} to ${max}`,
 });
 
+/** A whole number with a default. */
 export const count = (fallback: number, min: number, max: number) => ({
   ...optionalCount(min, max),
   fallback: String(fallback),
 });
 
+/** A text without a default. @param allowed describes the accepted values */
 export const optionalText = (allowed: string) => ({ schema: trimmedText, allowed });
 
 export const listenHost = { ...optionalText('an IP address or a host name'), fallback: '127.0.0.1' };
@@ -62,12 +69,14 @@ export const targetUrl = {
   allowed: 'an http or https URL without user, password and fragment, at most 2000 characters',
 };
 
+/** `true` or `false`. */
 export const flag = (fallback: boolean) => ({
   schema: z.enum(['true', 'false']).transform((value) => value === 'true'),
   fallback: String(fallback),
   allowed: 'true or false',
 });
 
+/** One of these names. */
 export const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names, fallback: Names[number]) => ({
   schema: z.enum(names),
   fallback,

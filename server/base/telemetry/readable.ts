@@ -11,6 +11,7 @@ const format = pretty.prettyFactory({
   singleLine: true,
 });
 
+/** Converts a log line in JSON to a readable line with colors. */
 export const readable = (line: string): string => format(withVisibleText(line));
 
 /** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */

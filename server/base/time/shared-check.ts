@@ -1,6 +1,5 @@
 import { within } from './every.ts';
 
-/** Options of an asynchronous check that callers share: one check runs at a time, its answer is cached, and waits are bounded. */
 interface SharedCheckOptions<T> {
   /** Runs the check. If it rejects, the answer is `late`. */
   ask: () => Promise<T>;
@@ -14,6 +13,7 @@ interface SharedCheckOptions<T> {
   nowMs: () => number;
 }
 
+/** An asynchronous check that callers share: one check runs at a time, its answer is cached, and waits are bounded. */
 export class SharedCheck<T> {
   readonly #options: SharedCheckOptions<T>;
   #known: { answer: T; atMs: number } | null = null;
