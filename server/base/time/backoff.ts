@@ -31,6 +31,7 @@ export async function pause(ms: number, stop: AbortSignal): Promise<void> {
 export function parseRetryAfter(value: string | undefined, nowMs: number): number | null {
   if (value === undefined) return null;
   if (/^\d+$/.test(value)) return Number(value) * 1000;
-  const dateMs = Date.parse(value);
+  // An HTTP date begins with the name of a day. Date.parse also reads -1 and 1.5, as dates of 2001.
+  const dateMs = /^[A-Z][a-z]{2}/.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(dateMs) ? null : Math.max(0, dateMs - nowMs);
 }

@@ -21,7 +21,10 @@ describe('Retry-After', () => {
     ['42', 42_000],
     ['Sun, 01 Mar 2026 12:00:05 GMT', 5_000],
     ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
+    ['Sunday, 01-Mar-26 12:00:05 GMT', 5_000],
     ['soon', null],
+    ['1.5', null],
+    ['-1', null],
     ['', null],
     [undefined, null],
   ])('%j asks for %j ms', (value, expected) => {
