@@ -10,6 +10,7 @@ export interface Diagnosed {
   kept: KeptRequest;
 }
 
+/** Diagnoses each request, and builds what is kept of it. */
 export default function diagnoseAll(requests: readonly RefusedRequest[]): Diagnosed[] {
   return requests.map(withBuffers).map((request) => ({ diagnosis: diagnose(request), kept: keptRequest(request) }));
 }

@@ -1,7 +1,7 @@
 /**
  * Thread entry point: evaluates filters on events. A regular expression can take exponential time on a body that its sender chose, so
- * node:vm interrupts an evaluation that takes too long. It is given up at the second try, since a machine without a free core can stop
- * the thread for as long, and the thread continues with the next event.
+ * node:vm interrupts an evaluation that takes too long. The event is tried a second time, since a machine without a free core can stop the
+ * thread for as long; then the thread continues with the next event.
  */
 import { Script } from 'node:vm';
 import { type CandidateEvent, type Judgement, judgeEvent, verdicts } from '../server/model/filters/evaluate.ts';
@@ -36,6 +36,7 @@ const SLICE_MS = 20;
 const slice = new Script('weirFilterSlice()');
 const global = globalThis as { weirFilterSlice?: () => void };
 
+/** Judges each event by its filter, and writes the verdict to `decided`. Returns the failures. */
 export default function judgeAll({
   filters,
   events,

@@ -1,6 +1,6 @@
 /**
- * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the response. With a rate, an
- * open loop: requests are sent when they are due, as far as a connection is free, and latency counts from then.
+ * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the response. With a rate
+ * it is an open loop: requests are sent when they are due, if a connection is free, and latency counts from the due time.
  *
  * Uses plain sockets and request bytes built once, because CPU used by the sender is missing for a Weir on the same machine. CPU time
  * per request of 1 KiB over 256 connections to a bare server (3 rounds, Node 20): this file 13 to 18 us, autocannon (64 packages)
@@ -123,7 +123,7 @@ function openConnection(): void {
   });
 }
 
-/** Sends what is due on free connections. What finds none keeps its time, and is sent by the next one. */
+/** Sends what is due on free connections. A request that finds none keeps its time, and the next connection that is free sends it. */
 function sendDue(): void {
   while (free.length > 0 && !stopping) {
     const dueMs = firstDueMs + (due / perSecond!) * 1000;

@@ -175,7 +175,7 @@ export class HttpServer implements ExchangeHost {
     this.#app.any('/*', this.#handlerOf({ method: 'GET', path: '/*', handle: notFound }));
   }
 
-  #handlerOf(route: Route): Handler {
+  #handlerOf(route: Route): NativeHandler {
     const parametersCount = parametersIn(route.path);
     return (res, req) => this.#serve(route, parametersCount, res, req);
   }
@@ -210,9 +210,9 @@ export class HttpServer implements ExchangeHost {
   }
 }
 
-type Handler = (res: HttpResponse, req: HttpRequest) => void;
+type NativeHandler = (res: HttpResponse, req: HttpRequest) => void;
 
-const attach: Record<Method, (app: TemplatedApp, path: string, handler: Handler) => void> = {
+const attach: Record<Method, (app: TemplatedApp, path: string, handler: NativeHandler) => void> = {
   GET: (app, path, handler) => app.get(path, handler).head(path, handler),
   POST: (app, path, handler) => app.post(path, handler),
   PUT: (app, path, handler) => app.put(path, handler),

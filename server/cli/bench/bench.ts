@@ -21,14 +21,14 @@ import {
   requestBytes,
   signedRequest,
 } from '../../operate/load/environment.ts';
-import { type Run, runOf } from '../../operate/load/results.ts';
+import { type BenchRun, runOf } from '../../operate/load/results.ts';
 import { measureWindow, WARM_UP_SECONDS, type Window } from '../../operate/load/window.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { type BenchProgress, showBenchProgress } from '../command/progress.ts';
 import { untilSignal } from '../command/run-command.ts';
-import { type CommandSession, openSession } from '../command/session.ts';
+import { type CommandSession, openCommandSession } from '../command/session.ts';
 import { openLocal } from '../manage/socket.ts';
-import { type CurveOrder, describeReport, drawReport, reportOf } from './report.ts';
+import { benchReportOf, type CurveOrder, describeReport, drawReport } from './report.ts';
 
 interface BenchOptions {
   workers: number[];
@@ -40,10 +40,13 @@ interface BenchOptions {
   json?: true;
 }
 
-/** The smallest JSON body of the load does not fit below this size. */
+/** Smallest body size: the JSON body of the load needs this many bytes. */
 const BODY_BYTES_MIN = 32;
 
-/** Exit code 1 when a request was not answered 202, when the stored rows differ from these answers, or when a signal ended the run early. */
+/**
+ * `weir bench`. Exit code 1 when a request was not answered 202, when the number of stored rows differs from that of these answers, or when a
+ * signal ended the run early.
+ */
 export function define(command: Command, io: CommandIo): void {
   const cores = availableParallelism();
   command
@@ -69,7 +72,7 @@ export function define(command: Command, io: CommandIo): void {
 async function bench({ size, svg, json, ...given }: BenchOptions, cores: number, io: CommandIo): Promise<void> {
   const order: CurveOrder = { ...given, senders: Math.min(given.senders, given.connections), bodyBytes: size };
   const machine = { cores, load_before: Number(loadavg()[0]!.toFixed(2)), in_memory: await isInMemory() };
-  const runs: Run[] = [];
+  const runs: BenchRun[] = [];
   const progress = showBenchProgress(order.workers.length, WARM_UP_SECONDS + order.seconds, io.stderr);
   const isStopped = await untilSignal(async (stop) => {
     await measureCurve(order, io, progress, stop, (run) => runs.push(run)).catch((error) => {
@@ -77,7 +80,7 @@ async function bench({ size, svg, json, ...given }: BenchOptions, cores: number,
     });
     return stop.aborted;
   }).finally(progress.stop);
-  const report = reportOf(order, runs, machine);
+  const report = benchReportOf(order, runs, machine);
   if (json) printJson(io, report);
   else if (runs.length > 0) printText(io, describeReport(report));
   if (svg !== undefined && runs.length > 0) await writeFile(resolve(io.directory, svg), drawReport(report));
@@ -113,7 +116,7 @@ async function measureCurve(
   given: CommandIo,
   progress: BenchProgress,
   stop: AbortSignal,
-  onRun: (run: Run) => void,
+  onRun: (run: BenchRun) => void,
 ): Promise<void> {
   const directory = await makeDirectory();
   const environment = {
@@ -169,14 +172,14 @@ async function measureCurve(
     }
   };
   try {
-    const session = await openSession(io, { migrates: true, endsOnSignal: false });
+    const session = await openCommandSession(io, { migrates: true, endsOnSignal: false });
     await measure(session).finally(session.detach);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
 }
 
-/** The bench neither touches the operator's database nor measures their settings, also those that a file has (DATABASE_URL_FILE). */
+/** Removes each setting, and each that names a file (DATABASE_URL_FILE): the bench uses neither the operator's database nor their settings. */
 function withoutSettings(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const settings = new Set([...Object.keys(settingTable), ...secretFileNames]);
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !settings.has(name)));

@@ -1,6 +1,6 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
 import { table, wholeText } from '../../base/command/io.ts';
-import { faultsOf, type Run } from '../../operate/load/results.ts';
+import { type BenchRun, faultsOf } from '../../operate/load/results.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 
 export interface CurveOrder {
@@ -27,7 +27,7 @@ interface BenchReport {
   connections: number;
   senders: number;
   /** `times_first`: requests/s divided by the requests/s of the first run. */
-  runs: (Run & { times_first: number | null })[];
+  runs: (BenchRun & { times_first: number | null })[];
   /** Reasons why runs are invalid, one sentence each. */
   faults: string[];
 }
@@ -41,7 +41,8 @@ const BUSY_SHARE = 0.1;
 
 type Machine = Pick<BenchReport, 'cores' | 'load_before' | 'in_memory'>;
 
-export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machine): BenchReport {
+/** Builds the document of `--json`, also without a run. */
+export function benchReportOf(order: CurveOrder, runs: readonly BenchRun[], machine: Machine): BenchReport {
   const first = runs[0]?.requests_per_second ?? 0;
   return {
     ...machine,
@@ -124,7 +125,7 @@ export function interpret({ cores, in_memory, senders, runs }: BenchReport): str
   ];
 }
 
-function flatteningOf(runs: readonly Run[]): string {
+function flatteningOf(runs: readonly BenchRun[]): string {
   const best = runs.reduce((a, b) => (b.requests_per_second > a.requests_per_second ? b : a));
   const last = runs.find((run, at) => {
     const next = runs[at + 1];
@@ -137,7 +138,7 @@ function flatteningOf(runs: readonly Run[]): string {
   return `The curve flattens at WORKERS=${last.workers}: WORKERS=${next.workers} reached ${times} times as much; ${most}.`;
 }
 
-function limitOf({ workers, cores_used: { weir, postgres, senders } }: Run, cores: number): string {
+function limitOf({ workers, cores_used: { weir, postgres, senders } }: BenchRun, cores: number): string {
   const used = weir + postgres + senders;
   const share = `${used.toFixed(1)} of ${cores} cores were in use with WORKERS=${workers}`;
   return used > FULL_LOAD_MIN * cores
@@ -145,11 +146,11 @@ function limitOf({ workers, cores_used: { weir, postgres, senders } }: Run, core
     : `${share}: Weir also waited for the disk, for other programs, or for requests (try more --connections).`;
 }
 
-type Point = Pick<Run, 'workers' | 'requests_per_second'>;
+type Point = Pick<BenchRun, 'workers' | 'requests_per_second'>;
 
 const BAR_CHARACTERS = 50;
 
-/** One line for each number of processes, lowest first. `|` marks the first figure times the processes, where it fits. */
+/** One line for each number of processes, lowest first. `|` marks the first figure in proportion, where it lies right of the bar. */
 export function drawBars(runs: readonly Point[]): string {
   const points = sorted(runs);
   const most = Math.max(...points.map((point) => point.requests_per_second), 1);
@@ -168,7 +169,7 @@ const [BAR_PIXELS, LEFT, TOP, LINE] = [480, 60, 40, 24];
 
 /**
  * The same bars as an SVG document that needs no style sheet, script or font of others.
- * @param caption of the conditions, one line
+ * @param caption conditions of the measurement, one line
  */
 export function drawSvg(runs: readonly Point[], caption: string): string {
   const points = sorted(runs);

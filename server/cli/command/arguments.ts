@@ -1,15 +1,16 @@
-/** Argument parsers shared by several commands. They throw InvalidArgumentError for commander or CommandError for the command line. */
+/** Argument parsers shared by several commands. They throw InvalidArgumentError, which commander reports; parseAddress throws CommandError. */
 import { InvalidArgumentError } from 'commander';
 import { CommandError } from '../../base/command/io.ts';
 import { instant } from '../../model/fields.ts';
 import { isUuid } from '../../store/ids.ts';
 
+/** Parses an id; returns it in lower case. */
 export function uuid(text: string): string {
   if (!isUuid(text)) throw new InvalidArgumentError('Give an id of the form 2f1c0d7e-….');
   return text.toLowerCase();
 }
 
-/** Parser for a repeatable option. Throws InvalidArgumentError. */
+/** Parses one id of a repeatable option. @param before ids that were given before it */
 export function uuids(text: string, before: string[] = []): string[] {
   return [...before, uuid(text)];
 }
@@ -21,7 +22,7 @@ export function time(text: string): string {
   return result.data;
 }
 
-/** Parses an http or https URL. */
+/** Parses an http or https URL. Throws CommandError (usage). */
 export function parseAddress(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol))

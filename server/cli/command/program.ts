@@ -1,4 +1,4 @@
-/** The command line as a tree of commands, of which only those that are needed are loaded. */
+/** The tree of commands. Only the command that runs is loaded. */
 import { Command } from 'commander';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { build, buildName } from '../../base/files/build.ts';
@@ -15,6 +15,7 @@ export interface CommandEntry {
   load: () => Promise<{ define: Define }>;
 }
 
+/** Describes a command, which may work on a remote Weir. */
 export function entry(name: string, description: string, load: CommandEntry['load']): CommandEntry {
   return { name, description, load };
 }
@@ -38,7 +39,7 @@ export async function buildProgram(
     if (args !== undefined && entry.name !== wanted) continue;
     (await entry.load()).define(command, io, () => buildProgram(commands, io));
   }
-  // Set last, since commands inherit it.
+  // Set last: a command inherits it when it is created, and only the program is to have it.
   return program.configureHelp({ subcommandTerm: (command) => command.name() });
 }
 

@@ -6,7 +6,7 @@ import { visibleLine } from '../../base/telemetry/visible.ts';
 type Bar = Pick<SingleBar, 'start' | 'update' | 'stop'>;
 
 /**
- * Draws nothing in a pipe.
+ * Opens a bar, which draws nothing in a pipe.
  * @param format cli-progress format, such as `{bar} {value}/{total}`
  */
 export function openBar(format: string, stderr: CommandIo['stderr']): Bar {
@@ -17,7 +17,7 @@ export function openBar(format: string, stderr: CommandIo['stderr']): Bar {
 
 export type BenchProgress = ReturnType<typeof showBenchProgress>;
 
-/** @param phases number of phases, each with `phaseSeconds` under load */
+/** A bar over the seconds under load of `weir bench`. @param phases number of phases, each with `phaseSeconds` */
 export function showBenchProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']) {
   const bar = openBar('{bar} {value}/{total} s, {phase}', stderr);
   let begun = 0;

@@ -12,6 +12,7 @@ import { OperatorError } from '../../model/fault.ts';
 import { DatabaseUnavailable, oneLine } from '../../store/connect/unavailable.ts';
 import { buildProgram, type CommandEntry, pathOf } from './program.ts';
 
+/** Runs the command of this process, and sets its exit code. */
 export async function runProgram(commands: readonly CommandEntry[]): Promise<void> {
   let isUnwritable = false;
   watchOutputs(process, () => {
@@ -77,8 +78,8 @@ function describeFailure(error: unknown): string {
 }
 
 /**
- * Runs the work until a signal asks it to stop; the work then cleans up and rejects. Later signals change nothing: npm forwards the Ctrl-C of
- * a terminal a second time.
+ * Runs the work with an AbortSignal that aborts when the program is asked to end; the work then cleans up and settles. Later requests change
+ * nothing: npm forwards the Ctrl-C of a terminal a second time.
  */
 export async function untilSignal<T>(work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const stop = new AbortController();

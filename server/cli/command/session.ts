@@ -24,12 +24,13 @@ export interface CommandSession extends Omit<AttachedDatabase, 'database'> {
 const NO_INSTALLATION = 3;
 
 /**
- * Attaches the database, and starts the embedded one when it is not running. The caller detaches. Until then a signal ends this program only
- * after it has left the embedded server, also while that starts: the last user stops it, so that no server is left running. Throws
- * CommandError, before anything is written, without an installation; but `migrates` creates one, and upgrades its schema.
+ * Attaches the database, and starts the embedded one if it does not run; the caller detaches. A signal before the detach, also during the
+ * start, first leaves the embedded server and then ends this program: the last user stops that server. Throws CommandError before anything is
+ * written when there is no installation.
+ * @param options.migrates creates a missing installation, and upgrades the schema
  * @param options.endsOnSignal false: the caller handles signals, and detaches
  */
-export async function openSession(
+export async function openCommandSession(
   io: CommandIo,
   { migrates = false, endsOnSignal = true } = {},
 ): Promise<CommandSession> {
@@ -67,7 +68,7 @@ export async function openSession(
   }
 }
 
-/** Throws CommandError if the settings name an embedded database that does not exist: no command but a few creates one. */
+/** Throws CommandError if the settings name an embedded database that does not exist: most commands do not create one. */
 export async function requireInstallation({ database, DATA_DIR }: Settings): Promise<void> {
   if (database.kind !== 'embedded' || (await hasEmbeddedData(DATA_DIR))) return;
   throw new CommandError(
@@ -82,6 +83,6 @@ export async function withDatabase<T>(
   work: (session: CommandSession) => Promise<T>,
   options?: { migrates: boolean },
 ): Promise<T> {
-  const session = await openSession(io, options);
+  const session = await openCommandSession(io, options);
   return work(session).finally(session.detach);
 }

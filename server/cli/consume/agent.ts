@@ -30,14 +30,14 @@ interface AgentParts {
   look?: (agent: Agent) => Promise<void>;
   /** False: the handler prints its own line for a failed delivery. */
   reportsFailures: boolean;
-  /** What a refused credential means; without it the error of the agent says it. */
+  /** Message for a refused credential; default: that of the agent's error. */
   refused?: string;
   /** Called at the end of every run, also a failed one. */
   close: () => Promise<void> | void;
 }
 
 /**
- * Throws CommandError when the run fails, or a claimed delivery could not be settled.
+ * Runs the agent, shows its progress, and prints a summary. Throws CommandError when the run fails, or a claimed delivery was not settled.
  * @param open prepares the run; nothing is claimed before it has resolved
  * @param json prints the summary as a document on standard output
  */

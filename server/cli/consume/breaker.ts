@@ -1,6 +1,6 @@
 /**
- * The circuit breaker of a target. After failures in a row no more is sent: the target is probed with back-off, and when it accepts a
- * connection one request is tried. Deliveries wait in their slots, so that no more are claimed, and their leases are extended.
+ * The circuit breaker of a target. After FAILURES_MAX failures in a row nothing is sent: the target is probed with back-off, and when it
+ * accepts a connection, one request is tried. Deliveries wait in their slots, so that no more are claimed, and their leases are extended.
  */
 import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
 import { NotBegun } from '../../deliver/client/delivery.ts';
@@ -14,12 +14,12 @@ interface BreakerParts {
   target: { name: string; probe: () => Promise<boolean> };
   /** Prints a message; must not throw. */
   report: (line: string) => void;
-  /** What waits is not begun after it. */
+  /** When it aborts, no waiting delivery is begun. */
   stop: AbortSignal;
   wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-export class Breaker {
+export class TargetBreaker {
   readonly #parts: Required<BreakerParts>;
   /**
    * - `closed`: the target answers

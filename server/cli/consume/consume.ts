@@ -27,7 +27,7 @@ interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
   json?: true;
 }
 
-/** The most webhooks that Weir lists of an agent. */
+/** Weir lists at most this number of an agent's webhooks. */
 const WEBHOOKS_LISTED_MAX = 1_000;
 
 /** With `--once`, for example in a timer's job, the command gives up on an unreachable server after about twenty seconds. */
@@ -92,7 +92,7 @@ async function consume(address: string, options: ConsumeOptions, io: CommandIo):
   await runAgent(io, open, { json: options.json === true && options.exec !== undefined });
 }
 
-/** Says for which webhooks a claim waits in vain. What keeps this command from asking is reported by the claims. */
+/** Reports each webhook of --webhook without a subscription, of which no delivery will come. Other failures are left to the claims. */
 async function reportUnsubscribed(
   agent: Agent,
   webhookIds: readonly string[],
@@ -100,12 +100,12 @@ async function reportUnsubscribed(
 ): Promise<void> {
   if (webhookIds.length === 0) return;
   const status = await agent.me({ signal: stop }).catch((error: Error) => {
-    // The claims would need the time for all attempts again.
+    // The claims would repeat all attempts, which take their time.
     if (error instanceof WeirError && error.code === 'unreachable') throw error;
     return null;
   });
-  // A server of an earlier release lists none, and no server more than WEBHOOKS_LISTED_MAX.
-  if (status === null || (status.webhooks?.length ?? WEBHOOKS_LISTED_MAX) >= WEBHOOKS_LISTED_MAX) return;
+  // A full list may lack a webhook.
+  if (status === null || status.webhooks.length >= WEBHOOKS_LISTED_MAX) return;
   for (const webhookId of webhookIds)
     if (!status.webhooks.some(({ id }) => id === webhookId))
       progress.report(
@@ -149,8 +149,8 @@ type Write = (text: string) => Promise<Error | null>;
 const TURN_MS = 5;
 
 /**
- * A delivery is done when its whole line was passed to the system. Those that wait for their turn when the handler should stop, or the
- * output is closed, were not begun: the handler throws NotBegun.
+ * Prints deliveries one after the other. A delivery is done when its whole line was passed to the system. The handler throws NotBegun for a
+ * delivery whose turn comes after its signal has aborted, or after the output has closed.
  * @param breakOff called when standard output takes no more lines, so that every later delivery would fail in the same way
  */
 function printer(write: Write, breakOff: (error: CommandError) => void): Handler {

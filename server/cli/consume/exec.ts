@@ -10,7 +10,7 @@ import type { ClaimedDelivery, Handler } from '../../deliver/client/index.ts';
 /** Time from the request to stop a command until it is killed. */
 const KILL_AFTER_MS = 5_000;
 
-/** A command ends when its shell exits. Other processes that keep its output open are awaited for at most this time. */
+/** A command ends when its shell exits. Output of other processes that it started is then read until none arrives for this time. */
 const OUTPUT_GRACE_MS = 500;
 
 type Sink = (chunk: Buffer) => Promise<unknown>;
@@ -149,7 +149,7 @@ type Described = Pick<ClaimedDelivery, 'id' | 'attempt'> & {
 
 /**
  * Environment variables for the command of a delivery. TRACEPARENT, TRACESTATE and BAGGAGE are those of the sender's request, as
- * OpenTelemetry reads them; where Weir traces, TRACEPARENT is its own span. Undefined: the command gets neither an empty one nor that of this process.
+ * OpenTelemetry reads them; where Weir traces, TRACEPARENT is its own span. Undefined unsets a variable, also one that this process has.
  */
 export function environmentOf({ id, attempt, traceparent: own, event }: Described): Record<string, string | undefined> {
   const traceparent = traceparentOf(own ?? event.headers.traceparent);

@@ -6,7 +6,7 @@ import { visibleLine } from '../../base/telemetry/visible.ts';
 import { Retry } from '../../deliver/client/index.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import type { Running } from './agent.ts';
-import { Breaker } from './breaker.ts';
+import { TargetBreaker } from './breaker.ts';
 import type { Signing } from './signing.ts';
 import {
   FORWARD_METHOD,
@@ -40,7 +40,7 @@ export function withForwardOptions(command: Command): void {
     );
 }
 
-/** @param names whether the events of several webhooks are forwarded */
+/** Opens the target of `--forward`. The handler sends deliveries to it and prints each attempt. @param names prints the webhook of each */
 export function openForwarding(
   forward: URL,
   {
@@ -53,8 +53,8 @@ export function openForwarding(
   { io, progress, stop }: Running,
 ): { handler: Forward; close: () => void } {
   const target = openTarget(forward, { connectionsMax: concurrency, timeoutMs: timeoutSeconds * 1000 });
-  // One claim alone does not wait for a target that is away.
-  const breaker = once ? null : new Breaker({ target, report: progress.report, stop });
+  // With --once a delivery does not wait until an unreachable target answers again.
+  const breaker = once ? null : new TargetBreaker({ target, report: progress.report, stop });
   // Text has colours only on a terminal, unless NO_COLOR is set (no-color.org).
   const lines = { json, names, colour: io.stdout.isTTY === true && !io.environment.NO_COLOR };
   const attempted = (attempt: Attempted) => void progress.write(io.stdout, attemptLine(attempt, new Date(), lines));
@@ -67,8 +67,8 @@ const LOCATION_CHARACTERS_MAX = 200;
 
 interface ForwardParts {
   target: Target;
-  /** Null: each delivery is sent, whatever became of the ones before. */
-  breaker: Breaker | null;
+  /** Null: each delivery is sent, however many failed before it. */
+  breaker: TargetBreaker | null;
   /** How the webhook of an event is signed. Rejects when that is unknown, or a key is missing. */
   signingOf: (webhookId: string) => Promise<Signing>;
   /** Called after each attempt; must not throw. */
@@ -143,7 +143,7 @@ interface LineOptions {
   names: boolean;
 }
 
-/** Formats one attempt: time, method, type, bytes, result and milliseconds. Ends with a line feed. */
+/** Formats one attempt: time, method, type, bytes, milliseconds, result, the number of a later attempt, the webhook. Ends with a line feed. */
 export function attemptLine(attempted: Attempted, at: Date, { json, colour, names }: LineOptions): string {
   const { delivery, problem, status, ms } = attempted;
   const { id: delivery_id, event, attempt } = delivery;
@@ -153,7 +153,7 @@ export function attemptLine(attempted: Attempted, at: Date, { json, colour, name
     return jsonLine({ ...facts, bytes: event.body.length, attempt, status, problem, ms: Math.round(ms) });
   }
   const result = problem ?? String(status);
-  // Without the check, which since Node 22 looks at process.stdout instead of the command's output.
+  // Without validateStream, which since Node 22 examines process.stdout instead of the command's output.
   const inColour = (text: string) => styleText(problem === null ? 'green' : 'red', text, { validateStream: false });
   const parts = [
     at.toTimeString().slice(0, 8),

@@ -24,10 +24,10 @@ interface ListenOptions extends ForwardOptions {
   json?: true;
 }
 
-/** The removal happens while a person waits for the command to end; the server removes the agent otherwise. */
+/** A person waits for the removal. If it takes longer, the server removes the agent an hour after its last request. */
 const REMOVAL_TIMEOUT_MS = 5_000;
 
-/** Exit code 1 when the token is refused, the API is unusable, or the agent could not be removed. */
+/** `weir listen`. Exit code 1 when the token is refused, the API is unusable, or the agent could not be removed. */
 export function define(command: Command, io: CommandIo): void {
   command
     .argument('<url>', 'base URL of the API, e.g. https://weir.example.org')
@@ -102,7 +102,7 @@ function opening(webhooks: readonly ForwardedWebhook[], signings: ReadonlyMap<st
 const REMOVED =
   'The temporary agent was removed: it was revoked, or had made no request for an hour. Start weir listen again.';
 
-/** With a filter the agent is subscribed afterwards, so that no event is delivered without it. */
+/** Creates the temporary agent. With a filter it is subscribed afterwards, together with the filter, so that no event passes unfiltered. */
 async function addAgent(
   { call, remove }: ReturnType<typeof callsOf>,
   webhookIds: readonly string[],

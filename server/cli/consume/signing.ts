@@ -34,7 +34,7 @@ export async function readForwardKeys(
   };
 }
 
-/** Null without keys: requests are then not signed. Throws CannotSign when the scheme needs a key that was not given, or a different one. */
+/** How requests for a webhook are signed with these keys. Throws CannotSign when the scheme needs another key, or one that was not given. */
 export function signingFor(webhook: ForwardedWebhook, { secret, privateKey }: ForwardKeys): Signing {
   if (secret === null && privateKey === null) return null;
   const { signature_scheme: scheme, signature_header: header } = webhook;
@@ -82,8 +82,8 @@ export async function readWebhook(
 }
 
 /**
- * Returns the signing of a webhook's events, read when it is needed; concurrent callers share one request, since each counts in the limit
- * of agent authentications. Rejects when it cannot be read for the first time, or a key is missing.
+ * Returns a function that finds how the requests for a webhook are signed. The webhook is read when it is needed; concurrent callers share one
+ * request, since each counts in the limit of agent authentications. Rejects when the first read fails, or a key is missing.
  * @param nowMs monotonic clock
  */
 export function signingReader(

@@ -16,7 +16,7 @@ const RESPONSE_BYTES_MAX = 65_536;
 /** Name resolution, TCP and TLS. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** `failed`: no response; the name is a system error code, such as ECONNREFUSED. */
+/** `failed`: no response; the name is a system error code, such as ECONNREFUSED, or `stopped` when the signal aborted the request. */
 export type Forwarded =
   | { kind: 'answered'; status: number; location: string | null; retryAfterMs: number | null }
   | { kind: 'failed'; name: string };
@@ -24,7 +24,7 @@ export type Forwarded =
 export interface Target {
   /** Address for schemes that sign it: without the user and password of the URL, which are sent in the Authorization header. */
   url: URL;
-  /** Address for messages, which Weir stores as reasons: without query as well, since it may hold a token. */
+  /** Address for messages, which Weir stores as reasons. It also lacks the query, which may hold a token. */
   name: string;
   /** Never rejects. The signal cancels the request. */
   send: (request: ForwardRequest, signal: AbortSignal) => Promise<Forwarded>;
@@ -92,7 +92,7 @@ export function openTarget(
     name: targetName(url),
     send: async (order, signal) => {
       const result = await attempt(order, signal);
-      // The target closed an idle connection while it was used again. A new connection answers whether the target is there.
+      // The target closed an idle connection when it was used again. The second attempt opens a new connection.
       const { stale, ...last } = result.kind === 'failed' && result.stale ? await attempt(order, signal) : result;
       return last;
     },

@@ -47,7 +47,7 @@ export function define(command: Command, io: CommandIo): void {
     });
 }
 
-/** Each cell and home, to a file each. A cell that is away does not keep the others from their backup. */
+/** Backs up each cell and home, to a file each. A cell that is away is reported in `failures`; the others are backed up. */
 async function backUpAll(
   io: CommandIo,
   settings: Settings,
@@ -74,7 +74,7 @@ async function backUpAll(
       if (!(error instanceof DatabaseError)) throw error;
       failures.push(`cell ${number} was not backed up: ${error.message}`);
     }
-  // Home is the last: what it knows, such as a webhook, is in no cell before.
+  // Home is last: its backup then has each webhook that the events of a cell belong to.
   return { ...(await one(home, path)), ...(cells.length === 0 ? {} : { cells }), failures };
 }
 

@@ -22,6 +22,7 @@ interface ExportOptions extends FilterOptions {
   limit?: number;
 }
 
+/** Adds `export` and `import` to `weir event`. */
 export function define(command: Command, io: CommandIo): void {
   const exporting = command
     .command('export')

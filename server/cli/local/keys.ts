@@ -72,7 +72,7 @@ async function rotate(io: CommandIo, { database, settings, keys }: CommandSessio
   if (failures.length > 0) throw new CommandError(json ? '' : failures.join('\n'));
 }
 
-/** How to replace what no key decrypts. Answers that were kept for a repeated request expire. */
+/** How to replace what no key decrypts. Stored answers to repeated requests need no fix, since they expire. */
 const replacements = {
   webhook_secrets: [
     'Webhook secrets',

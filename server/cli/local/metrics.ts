@@ -26,6 +26,7 @@ export function define(command: Command, io: CommandIo): void {
     });
 }
 
+/** A rule as `--json` prints it. */
 export function describeRule(name: string, { expr, forMinutes, severity, summary, runbook }: Rule) {
   return { name, severity, summary, expr, for_seconds: forMinutes * 60, runbook };
 }

@@ -9,15 +9,16 @@ import { wholeNumber } from '../command/arguments.ts';
 import { openSocket } from '../manage/socket.ts';
 
 const LOOK_EVERY_MS = 200;
-/** How long `weir processes N` waits for them. */
+/** How long `weir processes N` waits until N processes serve. */
 const SERVE_WITHIN_MS = 60_000;
 
+/** `weir reload`. Exit code 1 when a process was not replaced. */
 export function define(command: Command, io: CommandIo): void {
   command.option('--json', 'print one JSON document').action(async ({ json }: { json?: boolean }) => {
     const give = orders(io);
     const { requested = 0 } = await give('POST', 'reload');
     const control = await until(give, ({ restart }) => {
-      // A restart that was requested runs, or follows on a running one.
+      // A requested restart runs at once, or after the one that runs.
       if (restart === null || (restart.number < requested && restart.state !== 'running'))
         throw new CommandError(
           'Weir was restarted before it had replaced its processes: it has the settings of that start',
@@ -32,6 +33,7 @@ export function define(command: Command, io: CommandIo): void {
   });
 }
 
+/** `weir processes [N]`. Exit code 1 when fewer than N processes serve after SERVE_WITHIN_MS. */
 export function defineProcesses(command: Command, io: CommandIo): void {
   command
     .argument(
@@ -75,7 +77,7 @@ function orders(io: CommandIo): Give {
   };
 }
 
-/** Asks until what runs is as wanted. */
+/** Asks for the state until it is as wanted; returns it. */
 async function until(give: Give, isThere: (control: Control) => boolean): Promise<Control> {
   for (;;) {
     const control = await give('GET');

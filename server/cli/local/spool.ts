@@ -43,7 +43,7 @@ export function define(command: Command, io: CommandIo): void {
           const outcome = await drain(io, session, folder);
           drained.push(outcome);
           const { stored, duplicates, known, refused } = outcome;
-          // At once: a later folder may fail.
+          // Printed at once, since a later folder may fail.
           if (!json)
             printText(
               io,

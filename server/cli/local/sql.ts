@@ -16,7 +16,7 @@ export function define(command: Command, io: CommandIo): void {
         const rows = await home!.database
           .transaction(async (query) => {
             if (!write) await query({ text: 'set transaction read only' });
-            // With values it is a single statement: another one after it could leave the transaction.
+            // With values, Postgres accepts one statement only: a second one could end the transaction.
             return query<Record<string, unknown>>({ text, values: [], timeoutMs: TIMEOUT_MS });
           })
           .catch((error: Error) => {

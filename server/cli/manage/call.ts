@@ -46,6 +46,8 @@ export type OpenConnection = (io: CommandIo, database?: UsesDatabase) => Promise
 
 /** A problem document (RFC 9457). */
 export interface ProblemDocument {
+  type?: string;
+  title?: string;
   status?: number;
   code?: string;
   detail?: string;
@@ -86,14 +88,14 @@ const fixes: Readonly<Record<string, string>> = {
   email_taken: 'user list',
 };
 
-/** Command that helps with a problem or a field: that of the table, or the list of what `agent_unknown` and `agent_ids` name. */
+/** Command that helps with a problem or a field: that of `fixes`, or `agent list` for names such as `agent_unknown` and `agent_ids`. */
 function helpOf(name: string): string | undefined {
   const [, listed] = /^(webhook|agent|delivery|event|rejection|user|token|job)_(?:unknown|ids)$/.exec(name) ?? [];
   const command = listed === undefined ? fixes[name] : `${listed} list`;
   return command && `weir ${command}`;
 }
 
-/** The query parameters, and the members of a body, whose option has another name. */
+/** Options of the query parameters and members whose option has another name. */
 const options: Readonly<Record<string, string>> = {
   q: '--search',
   ...Object.fromEntries(
@@ -129,10 +131,10 @@ function lowerFirst(text: string): string {
   return `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
 }
 
-/** The failure of a name or id that nothing has. @param what such as `no webhook has the name x` */
+/** Builds the failure for an unknown name or id. @param what such as `no webhook has the name x` */
 export function notFound(code: string, what: string): ProblemFailure {
   const detail = `${what.charAt(0).toUpperCase()}${what.slice(1)}.`;
-  return new ProblemFailure({ ...aboutBlank, title: 'Not Found', status: 404, detail, code } as ProblemDocument);
+  return new ProblemFailure({ ...aboutBlank, title: 'Not Found', status: 404, detail, code });
 }
 
 /** Formats any other failure as a problem document, for `--json`. */

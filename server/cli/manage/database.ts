@@ -1,6 +1,6 @@
 /**
  * Operations on the database of the settings, without a Weir that serves: users, for the first administrator and a lost password; cells,
- * whose servers may keep Weir from its start; and the audit log. `weir event export` finds webhooks by name.
+ * since an unreachable server may prevent the start of Weir; the audit log; and webhooks, which `weir event export` finds by name.
  */
 import type { CommandIo } from '../../base/command/io.ts';
 import { ProblemError, problem, problemDocument } from '../../base/http/problem.ts';
@@ -10,12 +10,12 @@ import { Runner } from '../../manage/api/runner.ts';
 import { localAdministrator } from '../../manage/auth/local.ts';
 import { Passwords } from '../../manage/auth/password-hash.ts';
 import { commandActor } from '../../store/audit/record.ts';
-import { type CommandSession, openSession } from '../command/session.ts';
+import { type CommandSession, openCommandSession } from '../command/session.ts';
 import { type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';
 
 /** Opens the database of this machine. Rejects with OperatorError. */
 export async function openDatabaseConnection(io: CommandIo): Promise<Connection> {
-  const session = await openSession(io);
+  const session = await openCommandSession(io);
   const unused = () => {
     throw new Error('no command calls this without a Weir that serves');
   };

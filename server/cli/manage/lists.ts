@@ -20,7 +20,7 @@ const PAGE_ITEMS_MAX = 200;
 
 /**
  * Reads a list of up to `limit` items, newest first, in as many pages as that takes. Returns it as one page, whose next_cursor is that
- * of the last page, and whose cells_away are those of all.
+ * of the last page, and whose cells_away are those of all pages.
  * @param onPage called after each page that is followed by another
  */
 export async function readList<Name extends PagedName>(
@@ -62,7 +62,7 @@ async function named(list: Promise<{ items: { id: string; name: string }[] }>, n
   return (await list).items.filter((one) => one.name === name);
 }
 
-/** The user with this email; none or one. */
+/** The users with this email: none or one. */
 export async function usersOf(call: Call, email: string) {
   const { items } = await readList(call, 'listUsers', { q: email });
   return items.filter((one) => one.email === email.toLowerCase());
@@ -94,7 +94,7 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
 /** Names are looked up for at most this number of webhooks and agents of a list. */
 const NAMED_MAX = 50;
 
-/** Names by id of the webhooks and agents that items of a list belong to. One that was deleted has none. */
+/** Names by id of the webhooks and agents that items of a list belong to, without deleted ones. */
 export async function namesOf(call: Call, items: readonly object[]): Promise<ReadonlyMap<string, string>> {
   const ids = (member: 'webhook_id' | 'agent_id') =>
     [...new Set(items.map((item) => (item as Record<typeof member, string | undefined>)[member]))]

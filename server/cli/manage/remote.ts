@@ -1,4 +1,4 @@
-/** The way of management commands to Weir: the routes of the API; over the network with an API token. See socket.ts for this machine. */
+/** Management commands over the network: the routes of the API, with an API token. See socket.ts for the Weir of this machine. */
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, readGiven } from '../../base/command/io.ts';
 import { isSafeUrl } from '../../base/net/loopback.ts';
@@ -27,6 +27,7 @@ const ANSWER_TIMEOUT_MS = 60_000;
 /** Exit code when nothing serves in DATA_DIR, or nothing listens at --url. */
 export const NOTHING_SERVES = 3;
 
+/** Adds the options of RemoteOptions. */
 export function withRemoteOptions(command: Command): Command {
   return command
     .option('--url <url>', 'work on the Weir at this base URL of its API, instead of on this machine; also WEIR_URL')

@@ -55,14 +55,14 @@ interface TypedRow<Options, Answer> {
   description: string;
   /** Another name of the subcommand. */
   alias?: string;
-  /** The command takes the id of this; a resource is found by its name or email too. */
+  /** What the command works on, named by its id; a resource also by its name or email. */
   target?: Resource | { argument: string; description: string; optional?: true };
   argument?: Argument;
   options?: readonly (OptionRow | Option)[];
   required?: readonly OptionRow[];
   /** Absent: on this machine it needs a Weir that serves. */
   database?: UsesDatabase;
-  /** The operation about which it asks on a terminal: it has the option --yes, and its text names the Weir that it changed. */
+  /** The operation that a person confirms on a terminal. The command has the option --yes, and prints which remote Weir it changed. */
   asks?: ConfirmedOperation;
   /** Throws CommandError for arguments that do not fit together. Called before the database is opened. */
   check?(id: string, options: Options): void;
@@ -79,25 +79,26 @@ interface TypedRow<Options, Answer> {
 
 interface Listing<Item, Options> {
   columns: readonly string[];
-  /** Their context: the name of the webhook or agent with an id; the id itself when it was deleted. */
+  /** Their context is a function from the id of a webhook or agent to its name, or to the id itself when it was deleted. */
   cells: readonly TableCell<Item, (id: string) => string>[];
-  /** The cells name webhooks and agents. */
+  /** The cells need names of webhooks and agents. */
   names?: true;
   whenEmpty: string | ((options: Options) => string);
 }
 
 type ItemOf<Answer> = Answer extends { items: readonly (infer Item)[] } ? Item : never;
 
-/** Any row. Its options are those of its own parsers, and its answer that of its own operation. */
+/** Any row, without the types of its options and its answer. */
 export type Row = Omit<TypedRow<object, unknown>, 'list'> & { list?: Listing<unknown, object> };
 
-/** Infers the types. */
+/** Builds a row. The type of its options is given, that of its answer inferred. */
 export function row<Options = object>() {
   return <Answer>(given: TypedRow<Options, Answer>): Row => given as unknown as Row;
 }
 
 /**
- * A command that calls one operation on its target, says that it is done, and asks before if the table of confirmations has the operation.
+ * Builds the row of a command that calls one operation on its target and prints that it is done. The command asks first if the table of
+ * confirmations has the operation.
  * @param done such as `enabled`
  */
 export function act(
@@ -182,6 +183,7 @@ function addArguments(command: Command, { target, argument, options = [], requir
   for (const option of required) command.addOption(optionOf(option).makeOptionMandatory());
 }
 
+/** Adds options to a command. */
 export function addOptions(command: Command, options: readonly (OptionRow | Option)[]): void {
   for (const option of options) command.addOption(option instanceof Option ? option : optionOf(option));
 }
@@ -226,7 +228,7 @@ async function reported(io: CommandIo, json: boolean, work: () => Promise<void>)
   }
 }
 
-/** Parser for a repeatable option. */
+/** Parses an id or a name of a repeatable option. @param before values that were given before it */
 export function repeated(text: string, before: string[] = []): string[] {
   if (text === '') throw new InvalidArgumentError('Give an id or a name.');
   return [...before, text];

@@ -1,4 +1,4 @@
-/** The way of management commands to the Weir of this machine: the routes of the API over the Unix socket in DATA_DIR, without a token. */
+/** Management commands on the Weir of this machine: the routes of the API over the Unix socket in DATA_DIR, without a token. */
 import { lstat, realpath } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
@@ -31,7 +31,7 @@ export function openSocket(io: CommandIo) {
   return { settings, link, nothingServes, client: socketClient(link, nothingServes) };
 }
 
-/** @param database absent: the command needs a Weir that serves. Rejects with CommandError. */
+/** Opens the Weir of this machine. Rejects with CommandError. @param database absent: the command needs a Weir that serves */
 export async function openLocal(io: CommandIo, database?: UsesDatabase): Promise<Connection> {
   if (database === 'always') return openDatabase(io);
   const { settings, link, nothingServes, client } = openSocket(io);
@@ -53,7 +53,7 @@ async function openDatabase(io: CommandIo): Promise<Connection> {
 }
 
 /**
- * Tries the socket that the link names, again while a process that was killed is replaced. Resolves with null when no Weir serves.
+ * Tries the socket that the link names, and repeats that while a killed process is replaced. Resolves with null when no Weir serves.
  * Rejects with CommandError for another user.
  * @param attempt resolves with null without a connection
  */

@@ -3,17 +3,17 @@
  * https://code.claude.com/docs/en/channels-reference). One event at a time: the next one follows when the session has acknowledged or rejected
  * the one before, or its lease was lost.
  *
- * The contract names no revision of the protocol. A notification outside of a request exists in those that begin with `initialize`, so the
- * channel speaks these; a client that asks for `server/discover` first falls back to them.
+ * The contract names no revision of the protocol. Notifications outside of a request exist only in the revisions that begin with `initialize`,
+ * so the channel speaks these; a client that asks for `server/discover` first falls back to them.
  */
 import { release } from '../../base/files/build.ts';
 import { pause } from '../../base/time/backoff.ts';
 import { Agent, type Delivery } from '../../deliver/client/index.ts';
 import { Markers, SECURITY, untrusted } from '../../manage/mcp/untrusted.ts';
-import { INVALID_PARAMS, isRequest, METHOD_NOT_FOUND, type Message, type ProgramParts } from './messages.ts';
+import { INVALID_PARAMS, isRequest, METHOD_NOT_FOUND, type ProgramParts, type RpcMessage } from './messages.ts';
 
 const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
-/** Maximum time of a claim, and between two looks at the webhooks while none is verified. */
+/** Maximum time of a claim, and the pause between two reads of the webhooks while none is verified. */
 const WAIT_SECONDS = 20;
 /** The whole of most bodies: the channel has no tool for the rest. */
 const BODY_BYTES_SHOWN = 32_768;
@@ -101,7 +101,6 @@ export class Channel {
       if (signal.aborted) return null;
       throw error;
     });
-    // A server of an earlier release says nothing of them.
     const webhooks = status?.webhooks ?? [];
     const others = webhooks.filter(({ verified }) => !verified).map(({ name }) => name);
     const none = others.length === webhooks.length ? 'no webhook of this agent verifies its requests. ' : '';
@@ -113,7 +112,7 @@ export class Channel {
   }
 
   /** Answers a message of the session. Never rejects. */
-  async take(message: Message): Promise<void> {
+  async take(message: RpcMessage): Promise<void> {
     if (message.method === 'notifications/initialized') this.#opened();
     if (!isRequest(message)) return;
     const { id, method, params = {} } = message;
@@ -158,7 +157,7 @@ function resultOf(text: string, isError: boolean) {
   return { content: [{ type: 'text', text }], ...(isError && { isError }) };
 }
 
-/** The params of the notification. Meta becomes attributes of the tag: it has only what Weir made. Content cannot end the tag. */
+/** The params of the notification. `meta` becomes attributes of the tag, so Weir makes all its values. `content` cannot end the tag. */
 function eventOf({ receipt, attempt, event }: Delivery) {
   const { id, webhook_id, webhook_name, received_at, body } = event;
   const markers = new Markers();

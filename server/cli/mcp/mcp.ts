@@ -12,12 +12,12 @@ import {
   failed,
   fieldsOf,
   isRequest,
-  type Message,
   openStdio,
   type ProgramParts,
   REVISION,
-  type Reply,
-  type Request,
+  type RpcMessage,
+  type RpcReply,
+  type RpcRequest,
 } from './messages.ts';
 
 interface McpOptions {
@@ -51,7 +51,7 @@ async function serve(options: McpOptions, io: CommandIo): Promise<void> {
   const { read, advice } = await openCredentialFile(options.credentialFile, io.directory, kinds).catch(asCommandError);
   if (advice !== null) printLine(io, advice);
   const report = (message: string) => printLine(io, `weir mcp: ${message}`);
-  const send = (reply: Reply) => stdio.send(reply);
+  const send = (reply: RpcReply) => stdio.send(reply);
   const parts = { url, credential: read, unverified, send, report };
   // The channel is loaded on demand, with the schemas of the MCP server.
   const program = channel ? new (await import('./channel.ts')).Channel(parts) : new Bridge(parts);
@@ -90,8 +90,8 @@ interface InFlight {
 }
 
 /**
- * Passes the messages of one MCP client to POST /mcp with a session of the agent or the token of a user, and the answers back. It keeps nothing between
- * messages but the session, so a restart of Weir costs at most the calls that it interrupts.
+ * Passes the messages of one MCP client to POST /mcp, with a session of the agent or the token of a user, and the answers back. It keeps
+ * nothing between messages but the session, so a restart of Weir costs at most the calls that it interrupts.
  */
 class Bridge {
   readonly #client: ApiClient;
@@ -132,8 +132,8 @@ class Bridge {
     this.#client.close();
   }
 
-  /** Passes a message of the client. */
-  take(message: Message): void {
+  /** Passes a message of the client to Weir. */
+  take(message: RpcMessage): void {
     if (!isRequest(message)) {
       // Other notifications concern a session, which the server does not have.
       const id = message.method === 'notifications/cancelled' ? message.params?.requestId : undefined;
@@ -150,8 +150,8 @@ class Bridge {
   }
 
   /** Never rejects. */
-  async #pass(request: Request, signal: AbortSignal): Promise<void> {
-    let reply: Reply;
+  async #pass(request: RpcRequest, signal: AbortSignal): Promise<void> {
+    let reply: RpcReply;
     const events = eventReader((notification) => {
       if (!signal.aborted) this.#parts.send(notification);
     });
@@ -165,8 +165,8 @@ class Bridge {
     if (!signal.aborted) this.#parts.send(reply);
   }
 
-  /** A session may have ended early, for example by a restart with other keys: one refusal is normal. */
-  async #post(request: Request, signal: AbortSignal, onEvents: (chunk: Buffer) => void): Promise<HttpAnswer> {
+  /** Sends a request, and once more after a 401 response: the session may have ended early, for example by a restart with other keys. */
+  async #post(request: RpcRequest, signal: AbortSignal, onEvents: (chunk: Buffer) => void): Promise<HttpAnswer> {
     for (let refusals = 0; ; refusals++) {
       const credential = await this.#parts.credential();
       // Only agents have sessions.
@@ -187,7 +187,7 @@ class Bridge {
     }
   }
 
-  #replyTo(request: Request, answer: HttpAnswer, streamed: unknown): Reply {
+  #replyTo(request: RpcRequest, answer: HttpAnswer, streamed: unknown): RpcReply {
     if (answer.kind === 'failed') return failed(request, this.#unreachable(answer.name));
     this.#note(true, 'answers again.');
     const document = (answer.document ?? streamed ?? {}) as Record<string, unknown>;

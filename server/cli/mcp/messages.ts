@@ -7,18 +7,18 @@ import { type CommandIo, printText } from '../../base/command/io.ts';
 import type { CredentialReader } from '../../deliver/client/credential.ts';
 
 /** A request, or without an id a notification. */
-export interface Message {
+export interface RpcMessage {
   jsonrpc: '2.0';
   id?: string | number;
   method: string;
   params?: { [member: string]: unknown; _meta?: Record<string, unknown> };
 }
 
-/** Awaits an answer. */
-export type Request = Message & { id: string | number };
+/** A message that awaits an answer. */
+export type RpcRequest = RpcMessage & { id: string | number };
 
 /** An answer to a request. A notification has `method` instead. */
-export interface Reply {
+export interface RpcReply {
   jsonrpc: '2.0';
   id?: string | number | null;
   [member: string]: unknown;
@@ -30,25 +30,26 @@ export interface ProgramParts {
   credential: CredentialReader;
   /** Also events of webhooks that do not verify their requests. */
   unverified: boolean;
-  send: (reply: Reply) => void;
+  send: (reply: RpcReply) => void;
   /** Prints a message for people. */
   report: (message: string) => void;
 }
 
-/** Error codes of JSON-RPC 2.0, section 5.1; SERVER_ERROR is from the range for servers. */
+/** Error codes of JSON-RPC 2.0, section 5.1, which leaves -32000 to -32099 to servers. */
 const [PARSE_ERROR, SERVER_ERROR] = [-32_700, -32_000];
 export const [METHOD_NOT_FOUND, INVALID_PARAMS] = [-32_601, -32_602];
 
 /**
- * Starts to read. A line that is not a message is answered with an error; answers of the client are ignored, since it is asked nothing.
- * @param onFault called for such a line
+ * Reads messages from standard input, one a line. A line that is not a message is answered with an error. Answers of the client are ignored,
+ * since the program asks nothing.
+ * @param onFault called for a line that is not a message
  */
 export function openStdio(
   { stdin, stdout }: Pick<CommandIo, 'stdin' | 'stdout'>,
-  onMessage: (message: Message) => void,
+  onMessage: (message: RpcMessage) => void,
   onFault: () => void,
 ) {
-  const send = (reply: Reply) => printText({ stdout }, `${JSON.stringify(reply)}\n`);
+  const send = (reply: RpcReply) => printText({ stdout }, `${JSON.stringify(reply)}\n`);
   const lines = createInterface({ input: stdin, crlfDelay: Number.POSITIVE_INFINITY });
   lines.on('line', (line) => {
     const message = line === '' ? 'ignored' : parse(line);
@@ -61,7 +62,7 @@ export function openStdio(
   return { send, close: () => lines.close() };
 }
 
-function parse(line: string): Message | 'ignored' | null {
+function parse(line: string): RpcMessage | 'ignored' | null {
   try {
     const { jsonrpc, id, method, params, ...rest } = JSON.parse(line);
     const isId = id === undefined || typeof id === 'string' || typeof id === 'number';
@@ -74,7 +75,8 @@ function parse(line: string): Message | 'ignored' | null {
   }
 }
 
-export function isRequest(message: Message): message is Request {
+/** A message without an id is a notification. */
+export function isRequest(message: RpcMessage): message is RpcRequest {
   return message.id !== undefined;
 }
 
@@ -82,7 +84,7 @@ export function isRequest(message: Message): message is Request {
 export const REVISION = 'io.modelcontextprotocol/protocolVersion';
 
 /** The header fields that repeat members of a request, since 2026-07-28; before, the negotiated revision. */
-export function fieldsOf({ method, params }: Request, negotiated: string | undefined): Record<string, string> {
+export function fieldsOf({ method, params }: RpcRequest, negotiated: string | undefined): Record<string, string> {
   const stated = params?._meta?.[REVISION];
   if (stated === undefined) return negotiated === undefined ? {} : { 'MCP-Protocol-Version': negotiated };
   const name = params?.name ?? params?.uri;
@@ -94,14 +96,14 @@ export function fieldsOf({ method, params }: Request, negotiated: string | undef
   return Object.fromEntries(Object.entries(fields).map(([field, value]) => [field, fieldValue(String(value))]));
 }
 
-/** As the transport encodes what a header cannot hold (MCP 2026-07-28, Streamable HTTP, value encoding). */
+/** Encodes text that a header field cannot hold (MCP 2026-07-28, Streamable HTTP, value encoding). */
 function fieldValue(value: string): string {
   const isPlain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value);
   return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`;
 }
 
 /** Reads the messages of a stream of server-sent events: notifications, and at the end the answer. */
-export function eventReader(onNotification: (notification: Reply) => void) {
+export function eventReader(onNotification: (notification: RpcReply) => void) {
   const decoder = new TextDecoder();
   let rest = '';
   /** The last message that has no method. */
@@ -119,7 +121,7 @@ export function eventReader(onNotification: (notification: Reply) => void) {
   return { add, last: () => last };
 }
 
-function jsonOf(text = ''): Reply | null {
+function jsonOf(text = ''): RpcReply | null {
   try {
     return JSON.parse(text);
   } catch {
@@ -134,8 +136,8 @@ export interface Failure {
   [member: string]: unknown;
 }
 
-/** A call of a tool fails with a result, which the model sees; any other request with an error of the protocol. */
-export function failed({ id, method, params }: Request, failure: Failure): Reply {
+/** Answers a request that failed: the call of a tool with a result, which the model sees, any other request with an error of the protocol. */
+export function failed({ id, method, params }: RpcRequest, failure: Failure): RpcReply {
   if (method === 'tools/call') {
     const content = [{ type: 'text', text: JSON.stringify(failure) }];
     // Required since 2026-07-28.

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
 import { type Backoff, backoffMs, parseRetryAfter, pause } from '../../base/time/backoff.ts';
 import { requestHeaders, type SignedPayload } from './payloads.ts';
-import type { Attempt, SendTally } from './summary.ts';
+import type { SendAttempt, SendTally } from './summary.ts';
 
 interface SendJob {
   /** At least one; sent in order, starting over when `count` is greater. */
@@ -36,7 +36,7 @@ export async function runSend(
   stop: AbortSignal,
 ): Promise<void> {
   setMaxListeners(0, stop);
-  const pace = new Pace(job.rate, performance.now());
+  const pace = new SendSchedule(job.rate, performance.now());
   let begun = 0;
 
   const lane = async () => {
@@ -51,7 +51,7 @@ export async function runSend(
   };
 
   /** Returns the last attempt of the request; null when `stop` ended it. */
-  const sendOne = async (payload: SignedPayload): Promise<Attempt | null> => {
+  const sendOne = async (payload: SignedPayload): Promise<SendAttempt | null> => {
     const signed = payload.sign();
     const headers = requestHeaders(payload, signed.headers);
     let tries = 0;
@@ -94,7 +94,7 @@ const PROBLEM_CHARACTERS_MAX = 16_384;
 const DETAIL_CHARACTERS_MAX = 300;
 
 /** Posts a body. Never rejects. */
-type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
+type Post = (headers: Record<string, string>, body: Buffer) => Promise<SendAttempt>;
 
 /**
  * Creates a client for one address.
@@ -127,7 +127,7 @@ export function openClient(url: URL, connectionsMax: number) {
   return { post, close: () => agent.destroy() };
 }
 
-function answered(response: IncomingMessage, problem: string, latencyMs: number): Attempt {
+function answered(response: IncomingMessage, problem: string, latencyMs: number): SendAttempt {
   const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
   const detail = detailOf(problem);
   const status = response.statusCode ?? 0;
@@ -159,7 +159,7 @@ const backoff: Backoff = { firstMs: 200, maxMs: 5_000 };
  * @param refusals attempts of this request that ended in 429, including this one
  * @param random in [0, 1)
  */
-export function repetition(attempt: Attempt, tries: number, refusals: number, random: number) {
+export function repetition(attempt: SendAttempt, tries: number, refusals: number, random: number) {
   const { status = null, retryAfterMs = null } = attempt.kind === 'answered' ? attempt : {};
   const isRefused = status === 429;
   const isLost = status === null || status === 502 || status === 504;
@@ -169,7 +169,7 @@ export function repetition(attempt: Attempt, tries: number, refusals: number, ra
 }
 
 /** When requests are due, independent of the responses. A delay that the server requests shifts the schedule, so that no burst follows. */
-export class Pace {
+export class SendSchedule {
   readonly #intervalMs: number;
   #nextMs: number;
   #heldUntilMs: number;

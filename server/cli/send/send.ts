@@ -31,7 +31,7 @@ const RATE_MAX = 1_000_000;
 /** Requests in flight get this long to finish after a signal. */
 const INTERRUPT_GRACE_MS = 1_000;
 
-/** Exit code 1 when any request did not end with a 2xx response, or when a signal ended the run early. */
+/** `weir send`. Exit code 1 when any request did not end with a 2xx response, or when a signal ended the run early. */
 export function define(command: Command, io: CommandIo): void {
   command
     .argument('<url>', 'URL of the webhook, as `weir webhook add` prints it')

@@ -7,7 +7,7 @@ import { visibleLine } from '../../base/telemetry/visible.ts';
  * Result of one attempt. `isStored`: the answer names an event (X-Weir-Event-Id). `detail`: why the request was refused, from a problem
  * document (RFC 9457).
  */
-export type Attempt =
+export type SendAttempt =
   | {
       kind: 'answered';
       status: number;
@@ -63,7 +63,7 @@ export class SendTally {
   readonly #latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
 
   /** Counts a request that ended with this attempt. */
-  finished(attempt: Attempt, bodyBytes: number): void {
+  finished(attempt: SendAttempt, bodyBytes: number): void {
     const counts = this.#counts;
     counts.sent += 1;
     counts.bytes += bodyBytes;
@@ -78,7 +78,7 @@ export class SendTally {
   }
 
   /** Counts an attempt that is retried. */
-  repeated(attempt: Attempt): void {
+  repeated(attempt: SendAttempt): void {
     add(this.#counts.repeated, attempt.kind === 'failed' ? attempt.name : String(attempt.status));
     if (attempt.kind === 'failed') add(this.#counts.errors, attempt.name);
   }

@@ -3,7 +3,7 @@ import { fieldList, isKnown } from '../../base/http/conditional.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, ParsedBody } from '../../base/http/parsed-body.ts';
 import { type Problem, problem } from '../../base/http/problem.ts';
-import type { Handler } from '../../base/http/route.ts';
+import type { RouteHandler } from '../../base/http/route.ts';
 import { StoredText } from '../../base/http/stored-text.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import type { AnonymousLimit } from '../auth/anonymous.ts';
@@ -36,13 +36,13 @@ export class Api {
   }
 
   /** The handler of an operation's route. The body is read while the requester is looked up. */
-  handler(name: OperationName, access: OperationAccess): Handler {
+  handler(name: OperationName, access: OperationAccess): RouteHandler {
     const { isConstant }: Operation = this.#parts.operations[name];
     return isConstant ? this.#constantHandler(name) : this.#handler(name, access);
   }
 
   /** The handler of a document for anyone. The first request makes the document. */
-  #constantHandler(name: OperationName): Handler {
+  #constantHandler(name: OperationName): RouteHandler {
     const { runner, anonymous } = this.#parts;
     const stored = new StoredText(JSON_TYPE, async (exchange: Exchange) => {
       const outcome = await runner.run(name, { ...constantRequest, exchange });
@@ -53,7 +53,7 @@ export class Api {
     return anonymous.document((exchange) => stored.answer(exchange, exchange));
   }
 
-  #handler(name: OperationName, access: OperationAccess): Handler {
+  #handler(name: OperationName, access: OperationAccess): RouteHandler {
     const { runner, operations, recognize, csrf } = this.#parts;
     const readsBody = 'input' in operations[name];
     const bodyBytesMax = access === 'anyone' || access === 'agent credential' ? OPEN_BODY_BYTES_MAX : undefined;

@@ -2,7 +2,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Problem } from '../../base/http/problem.ts';
 import { overLimit } from '../../base/http/rate-limit.ts';
-import type { Handler } from '../../base/http/route.ts';
+import type { RouteHandler } from '../../base/http/route.ts';
 import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import type { AgentAuth } from './agent.ts';
 import type { People } from './people.ts';
@@ -41,7 +41,7 @@ export class AnonymousLimit {
   }
 
   /** The handler of a document for anyone, within the limit. */
-  document(answer: Handler): Handler {
+  document(answer: RouteHandler): RouteHandler {
     return async (exchange) => {
       const over = await this.overUnlessKnown(exchange);
       if (over === null) await answer(exchange);

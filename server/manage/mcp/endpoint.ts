@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { ParsedBody } from '../../base/http/parsed-body.ts';
 import { type Problem, ProblemError, problem } from '../../base/http/problem.ts';
-import type { Handler } from '../../base/http/route.ts';
+import type { RouteHandler } from '../../base/http/route.ts';
 import { isLoopback } from '../../base/net/loopback.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
@@ -40,7 +40,7 @@ interface McpParts {
 }
 
 /** Returns the handler of POST /mcp. */
-export function createMcp(parts: McpParts): Handler {
+export function createMcp(parts: McpParts): RouteHandler {
   const isOwnHost = hostCheck(parts.settings);
   return async (exchange) => {
     if (!parts.csrf.fromOwnPage(exchange) || !isOwnHost(exchange)) return exchange.problem(problem('origin_refused'));

@@ -10,7 +10,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../../base/http/parsed-body.ts';
 import type { Problem } from '../../base/http/problem.ts';
 import { overLimit } from '../../base/http/rate-limit.ts';
-import type { Handler } from '../../base/http/route.ts';
+import type { RouteHandler } from '../../base/http/route.ts';
 import { StoredText } from '../../base/http/stored-text.ts';
 import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
@@ -65,7 +65,7 @@ export class OAuth {
   }
 
   /** Handlers by the names of their routes. */
-  handlers(): Record<'oauthResource' | 'oauthServer' | 'oauthToken' | 'oauthRevoke' | 'oauthRegister', Handler> {
+  handlers(): Record<'oauthResource' | 'oauthServer' | 'oauthToken' | 'oauthRevoke' | 'oauthRegister', RouteHandler> {
     const { parts } = this;
     const { anonymous, issuer, resource } = parts;
     const document = (content: object) => {
@@ -132,7 +132,7 @@ export class OAuth {
     policy: Policy,
     read: (body: ParsedBody) => Promise<Parsed<Body>>,
     answer: (body: Body, exchange: Exchange) => Promise<void>,
-  ): Handler {
+  ): RouteHandler {
     return async (exchange) => {
       const body = new ParsedBody(exchange, OPEN_BODY_BYTES_MAX);
       try {

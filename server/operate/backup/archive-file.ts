@@ -1,6 +1,6 @@
 /**
- * A backup file that is read several times. The first reading verifies it and keeps a hash of each part, with which later ones compare the
- * part before it is passed on: a file that is changed after it was verified is not used.
+ * A backup file that is read several times. The first reading verifies the file and keeps a hash of each part. Later readings compare each
+ * part with its hash before they pass it on, so that a file that changed after the check is not used.
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';

@@ -94,7 +94,7 @@ function dump(
       `--compress=${COMPRESSION}`,
       `--snapshot=${snapshot.id}`,
       `--lock-wait-timeout=${LOCK_WAIT_MS}`,
-      // Cells on Citus.
+      // Schemas of cells on Citus.
       '--exclude-schema=weir_cell_*',
       '--verbose',
       `--file=${temporary}`,
@@ -146,7 +146,7 @@ async function readBack(
   }
 }
 
-/** Names of the tables whose data the archive contains. Throws BackupError if this version cannot read it. */
+/** Names of the tables whose data the archive contains. Throws BackupError if this version of pg_restore cannot read it. */
 export async function listTables(tools: Tools, archive: ArchiveFile): Promise<string[]> {
   const list = await outputOf(tools, ['--list'], archive);
   return [...list.matchAll(/ TABLE DATA \S+ (\S+) /g)].map(([, name]) => name!);
@@ -162,7 +162,7 @@ export async function outputOf(tools: Tools, flags: readonly string[], { write }
   return output;
 }
 
-/** Throws BackupError when there is a file at the path, or it cannot be known. */
+/** Throws BackupError when a file is at the path, or when that cannot be determined. */
 export async function refuseExisting(path: string): Promise<void> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => error);
   if (!(found instanceof Error)) throw new BackupError(`${path} exists`, 'name another file, or give --overwrite');
@@ -170,8 +170,8 @@ export async function refuseExisting(path: string): Promise<void> {
 }
 
 /**
- * Locks a new and empty file, which is private; pg_dump then writes it. The file that a killed backup left is not locked. It is replaced, since
- * the pg_dump of that backup may still write to it.
+ * Creates and locks an empty file with mode 0600, which pg_dump then writes. A file that a killed backup left is replaced, since the pg_dump
+ * of that backup may still write to it.
  */
 async function ownFile(path: string): Promise<Lock> {
   const lock = await acquireLock(path, 'exclusive', 0).catch((error: Error) => {

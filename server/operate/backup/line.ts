@@ -54,6 +54,7 @@ export function bodyMembers(body: Buffer): { body: string } | { body_base64: str
   return isUtf8(body) && !body.includes(0) ? { body: body.toString() } : { body_base64: body.toString('base64') };
 }
 
+/** The bytes of a body. */
 export function bodyOf({ body, body_base64 }: StoredBody): Buffer {
   return body === undefined ? Buffer.from(body_base64 ?? '', 'base64') : Buffer.from(body);
 }

@@ -45,6 +45,7 @@ interface Table {
   stores: boolean;
 }
 
+/** The tables of Weir, by name. */
 export function tablesOf(query: Query): Promise<Table[]> {
   return query<Table>({
     text: `select c.relname as name, greatest(c.relpages + coalesce(toast.relpages, 0), 1) as pages, c.relkind = 'r' as stores

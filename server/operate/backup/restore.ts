@@ -16,7 +16,7 @@ interface RestoreOrder {
   path: string;
   /** Keys of the purpose `backups`, one of which must authenticate the file. Null: this installation has no key yet. */
   keys: readonly Buffer[] | null;
-  /** Restores a file that no key authenticates, too. */
+  /** Also restores a file that no key authenticates. */
   trustFile: boolean;
   watcher: TableWatcher;
   /** See MigrateOptions. */
@@ -40,7 +40,7 @@ export interface Restored {
   events: number;
 }
 
-/** Analyzes Weir's tables with their partitions. The catalogs belong to a superuser: for each, Postgres warns a plain role that it may not. */
+/** Analyzes Weir's tables with their partitions. A plain `analyze` would also warn about each catalog, since these belong to a superuser. */
 const ANALYZE_OWN = `
   do $$
   declare own regclass;
@@ -133,8 +133,8 @@ async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> 
 
 /**
  * psql runs what pg_restore writes, in one transaction. pg_restore alone cannot check under the lock that the schema is empty, and fails on
- * an older server for `transaction_timeout`. COMMIT is sent only after pg_restore has succeeded: with --single-transaction psql would commit
- * also when its input ends too early.
+ * an older server, which does not know `transaction_timeout`. COMMIT is sent only after pg_restore has succeeded: with --single-transaction
+ * psql would commit also when its input ends too early.
  */
 async function load({ conninfo, watcher, signal }: RestoreOrder, archive: ArchiveFile, tools: Tools): Promise<void> {
   const onLine = (line: string) => reportTable(line, watcher);
@@ -169,7 +169,7 @@ async function refuseContents(database: Database): Promise<void> {
     );
 }
 
-/** A Weir that starts now waits for the lock and finds the restored tables. If one started before, the schema is full and the restore stops. */
+/** A Weir that starts now waits for the lock and finds the restored tables. If one started before, the schema is full: the restore stops. */
 const BEGIN = `
   begin;
   select pg_advisory_xact_lock(${advisoryLocks.schema});

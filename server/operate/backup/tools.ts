@@ -26,7 +26,7 @@ const VERSIONED = '/usr/lib/postgresql';
 /** Lines of a program's complaint that are shown. */
 const COMPLAINT_LINES_MAX = 5;
 
-/** The installed programs that can serve a server of this version, best first: its own version, then the next newer ones. Throws BackupError. */
+/** The installed programs that fit a server of this version, best first: its own version, then newer ones. Throws BackupError. */
 export async function findTools(serverMajor: number, path = process.env.PATH ?? ''): Promise<Tools[]> {
   const versioned = (await readdir(VERSIONED).catch(() => [])).map((name) => join(VERSIONED, name, 'bin'));
   const found: Tools[] = [];

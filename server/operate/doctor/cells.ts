@@ -25,7 +25,7 @@ interface Circumstances {
 /** Connections of a primary and of commands. */
 const OTHER_CONNECTIONS = 4;
 
-/** One finding a cell that works, otherwise what is wrong with it. None without cells. */
+/** One finding for a cell that works, otherwise one for each of its faults. Empty without cells. */
 export async function checkCells({
   conninfo,
   database: home,

@@ -20,7 +20,7 @@ import * as server from '../../store/server-checks.ts';
 import { type Circumstances, listed, type Reached, schemaChecks } from './schema.ts';
 
 /**
- * Changes nothing. An embedded server that is down is started for the duration of the checks.
+ * Checks the database, and changes nothing. An embedded server that is down is started for the duration of the checks.
  * @param log progress of the embedded server, for people
  */
 export async function checkDatabase(given: Circumstances, log: (line: string) => void): Promise<Check[]> {
@@ -95,7 +95,7 @@ export const serverChecks = {
       `raise max_connections to ${needed + others + reserved} or more, lower WORKERS or DB_POOL_MAX, or close connections of other clients: webhook requests that get no connection are answered 503`,
     );
   },
-  /** The disk of a separate server is not visible; only the size of its database is, and what it will be when retention removes as much as arrives. */
+  /** The disk of a separate server is not visible. The size of its database is, now and when retention removes as much as arrives. */
   async database_size({ database, settings, nowMs }) {
     if (settings.database.kind === 'embedded') return null;
     const { bytes, dayBytes, firstDay } = await readDatabaseSize(database);

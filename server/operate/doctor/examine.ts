@@ -117,6 +117,7 @@ const BACKLOG = 512;
 /** Below this limit a process soon runs out of descriptors: each connection takes one. */
 const OPEN_FILES_MIN = 8_192;
 
+/** Reads the facts that machineChecks judges. */
 export async function readMachine(): Promise<MachineFacts> {
   const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
   return {

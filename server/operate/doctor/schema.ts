@@ -43,7 +43,7 @@ export interface Reached extends Circumstances {
 const NAMED_MAX = 5;
 /** Filters compiled by one run. */
 const FILTERS_MAX = 10_000;
-/** A job whose last batch is older than this stands still: batches take milliseconds, and pauses follow the rate. */
+/** A job whose last batch is older than this makes no progress: batches take milliseconds, and pauses follow the rate. */
 const JOB_STILL_SECONDS = 300;
 /** Number of newest entries whose hashes are recomputed; `weir audit verify` checks all of them. */
 const ENTRIES_VERIFIED_MAX = 1_000;

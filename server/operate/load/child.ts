@@ -21,7 +21,7 @@ interface ChildOptions {
   readyText: string;
 }
 
-/** Starts Weir, with a module that ends it in order when the bench was killed: its standard input ends with the bench. */
+/** Arguments that start Weir, with a module that sends TERM to it when its standard input ends, as when the bench is killed. */
 export const startArguments = [
   '--import',
   'data:text/javascript,process.stdin.on("end",()=>process.kill(process.pid,"SIGTERM")).resume().unref()',

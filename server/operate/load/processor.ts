@@ -19,6 +19,7 @@ type ProcessorReading = ReadonlyMap<string, { part: Part; us: number }>;
 export type Part = keyof ProcessorTime;
 export const parts: readonly Part[] = ['eventLoop', 'signatures', 'other', 'postgres'];
 
+/** Reads the processor time of these processes. One that has ended is left out. */
 export function readProcessor(weirPids: readonly number[], postgresPids: readonly number[]): ProcessorReading {
   const reading = new Map<string, { part: Part; us: number }>();
   const add = (part: Part, folder: string) => {

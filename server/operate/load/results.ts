@@ -2,8 +2,8 @@
 import { createHistogram } from 'node:perf_hooks';
 import type { Window } from './window.ts';
 
-/** One run in the `--json` document. */
-export interface Run {
+/** One number of processes in the `--json` document of `weir bench`. */
+export interface BenchRun {
   workers: number;
   requests_per_second: number;
   /** Latency of these responses; null when there were none. */
@@ -27,7 +27,7 @@ export interface Run {
  * Combines the reports of all senders.
  * @param stored rows counted after Weir had exited
  */
-export function runOf(workers: number, { reports, residentBytes, cores, processor }: Window, stored: number): Run {
+export function runOf(workers: number, { reports, residentBytes, cores, processor }: Window, stored: number): BenchRun {
   const latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
   for (const report of reports) latenciesUs.add(report.latenciesUs);
   const ms = (us: number) => (latenciesUs.count === 0 ? null : rounded(us / 1000, 2));
@@ -73,7 +73,7 @@ const fixes: Readonly<Record<string, string>> = {
 };
 
 /** Reasons why a run is invalid, one sentence each. */
-export function faultsOf({ workers, statuses, errors, accepted, stored }: Run): string[] {
+export function faultsOf({ workers, statuses, errors, accepted, stored }: BenchRun): string[] {
   const lost = Object.values(errors).reduce((sum, times) => sum + times, 0);
   const said = `WORKERS=${workers}:`;
   return [

@@ -1,4 +1,4 @@
-/** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends what they make. */
+/** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends their requests. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';

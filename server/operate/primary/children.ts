@@ -34,7 +34,7 @@ export class Children {
     return this.all().filter(({ state }) => states.includes(state));
   }
 
-  /** What processes serve, such as `1.0.0 (b1fad92c2f04)`: one name, or two during an upgrade. */
+  /** The builds that serve, such as `1.0.0 (b1fad92c2f04)`: one, or two during an upgrade. */
   get builds(): string {
     const names = this.in('serving').flatMap(({ build }) => (build === null ? [] : [buildName(build)]));
     return [...new Set(names)].join(', ');
@@ -60,7 +60,7 @@ export class Children {
     return this.all().flatMap(({ lastSnapshot }) => (lastSnapshot === null ? [] : [lastSnapshot]));
   }
 
-  /** Requests the counts of each process. An answer after the timeout counts later. A process that no longer answers is replaced. */
+  /** Requests the counts of each process. An answer after the timeout counts later. A process that stays silent is killed and replaced. */
   async takeSamples(): Promise<void> {
     for (const child of this.#children) child.checkSilence();
     await this.#askAll((number) => ({ kind: 'take_sample', number }), SAMPLE_TIMEOUT_MS);

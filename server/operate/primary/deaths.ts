@@ -7,7 +7,7 @@ import type { Child } from './child.ts';
 /** The deaths since the start of the primary, in memory: the newest, and their number. */
 export class DeathLog {
   #known = noDeaths;
-  /** Deaths after which not all processes have served again, with the time since which they do not. */
+  /** Deaths since which not all processes have served, with the time of each. */
   #open: { death: ProcessDeath; sinceMs: number }[] = [];
 
   get known(): ProcessDeaths {

@@ -90,7 +90,7 @@ export class Disks {
   }
 }
 
-/** Seconds until the disk is full if it fills on as it did; null: it does not fill, or too little of the past is known. */
+/** Seconds until the disk is full if it keeps filling at that rate; null: it does not fill, or too little of the past is known. */
 function forecast(samples: readonly Sample[]): number | null {
   const [first, last] = [samples[0]!, samples.at(-1)!];
   const [ms, filled] = [last.atMs - first.atMs, first.free - last.free];

@@ -6,7 +6,7 @@ export interface Ending {
   /** Aborts when `ended` resolves. */
   signal: AbortSignal;
   end(code: number, reason: string): void;
-  /** Sets what a signal does that does not end Weir. */
+  /** Sets the handler of a signal that does not end Weir. */
   on(signal: 'SIGHUP' | 'SIGTTIN' | 'SIGTTOU', handler: () => void): void;
   /** Removes the signal handlers. */
   stop(): void;

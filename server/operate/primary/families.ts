@@ -101,7 +101,7 @@ interface PrimaryState {
   maintainedMs: number;
 }
 
-/** @param builds of the serving processes */
+/** Metrics of the primary itself. @param builds those of the serving processes */
 export function primaryFamilies(
   { horizon, maintainedMs }: PrimaryState,
   builds: readonly Build[],
@@ -121,7 +121,7 @@ export function primaryFamilies(
   ];
 }
 
-/** @param agents ids of the agents that have their own series. An agent without samples gets the value 0. */
+/** Metrics of the whole database. @param agents ids of the agents that have their own series. One without samples gets the value 0. */
 export function databaseFamilies(figures: DatabaseFigures | null, agents: readonly string[]) {
   const zeros = [...agents, 'other'].map((agent) => ({ labels: { agent }, value: 0 }));
   const counters = [

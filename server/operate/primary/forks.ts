@@ -26,16 +26,16 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
 }
 
 /**
- * Threads that help with short scavenges take cores from Postgres. Marking the whole heap is long, so it keeps its threads: left to the
- * event loop (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once instead of 36. Pretenuring allocates
- * objects of a request in the old space after a short slowdown of the machine, and their garbage waits for a mark-compact (bench/NOTES.md).
+ * Flags of V8. Threads that help with short scavenges take cores from Postgres. Marking the whole heap takes long, so it keeps its threads:
+ * without them (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once instead of 36. After a short slowdown of
+ * the machine, pretenuring allocates objects of a request in the old space, where they are garbage until a mark-compact (bench/NOTES.md).
  */
 export const gcFlags = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];
 
 /** Room for a request line in addition to HEADER_BYTES_MAX of headers. With fewer headers, it may be longer. */
 const REQUEST_LINE_BYTES = 2_048;
 
-/** A process gets the secrets that it needs in its start order, and none in its environment. */
+/** Removes the secrets from an environment: a process gets those that it needs in its start order. */
 export const noSecrets = Object.fromEntries(
   Object.entries<Setting>(settingTable).flatMap(([name, { secret }]) => (secret ? [[name, undefined]] : [])),
 );

@@ -1,4 +1,4 @@
-/** What the primary does when it hears of a change in the database, or nothing more of an embedded one. */
+/** What the primary does when the database announces a change, and when an embedded database stops answering. */
 import type { Log } from '../../base/telemetry/log.ts';
 import { backoffMs } from '../../base/time/backoff.ts';
 import type { Cells } from '../../store/cells/cells.ts';
@@ -37,8 +37,8 @@ export function createListener(
 const PAUSE = { firstMs: 1_000, maxMs: 15_000 };
 
 /**
- * Returns a function that starts an embedded server that has ended again: with longer pauses after each failure, and one line in the log
- * for each reason. It never rejects, and does nothing a moment after a failure.
+ * Returns a function that restarts an embedded server that has ended. After a failure it does nothing for a while, longer after each one. The
+ * log gets one line for each reason. It never rejects.
  * @param revive does nothing while the server runs
  */
 export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => performance.now()) {
@@ -62,7 +62,7 @@ export function reviver(revive: () => Promise<void>, log: Log, nowMs = () => per
   };
 }
 
-/** Applies a change in the primary, then in the processes, also when the primary could not read the cells: then it rejects. */
+/** Returns a function that applies a change in the primary, then in the processes. It rejects when the primary could not read the cells. */
 export function relayChange(
   cells: Pick<Cells, 'load'>,
   spool: Pick<PrimarySpool, 'webhooksChanged'>,

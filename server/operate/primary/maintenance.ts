@@ -1,4 +1,4 @@
-/** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
+/** Maintenance by the primary: each minute partitions, last expired leases and temporary agents; each hour retention, and the audit head. */
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import type { LogEvent } from '../../base/telemetry/log-events.ts';
@@ -160,7 +160,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       });
     for (const { database: at, tables } of cells.all())
       try {
-        // Not in a cell on Citus.
+        // Cells on Citus are left out.
         const indexes = tables === at ? await tendDays(at, Date.now(), isStopping) : [];
         if (indexes.length > 0) log('days_indexed', { indexes });
       } catch (error) {

@@ -34,7 +34,7 @@ export function memoryGuard<Process extends Pick<Child, 'pid'>>({
   measure = residentBytes,
   nowMs = () => performance.now(),
 }: GuardParts<Process>): () => Promise<void> {
-  /** When a process was started for its slot's memory, or was last to be replaced. */
+  /** When a process was last chosen to be replaced, or was started as the replacement. */
   const attemptedMs = new WeakMap<Process, number>();
   return async () => {
     const limitBytes = limit();
@@ -55,7 +55,7 @@ export function memoryGuard<Process extends Pick<Child, 'pid'>>({
   };
 }
 
-/** Resident memory of a process in bytes, as the kernel says it, also of one that hangs; 0 for one that has ended. */
+/** Resident memory of a process in bytes, as the kernel reports it, also for one that hangs; 0 for one that has ended. */
 export function residentBytes(pid: number): number {
   try {
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024;

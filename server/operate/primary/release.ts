@@ -127,7 +127,7 @@ function foldersOf(files: string[]): string[] {
   return [...folders];
 }
 
-/** What a serving process may load, relative to the root of the installation: its build, its manifest, and the packages that are not bundled. */
+/** Files that a serving process may load, relative to the root of the installation: the build, the manifest, and packages not bundled. */
 function filesOf(root: string): string[] {
   let packages: Iterable<string>;
   try {

@@ -1,4 +1,4 @@
-/** HUP and `weir reload`: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
+/** HUP and `weir reload`: reads the settings again, and replaces every process with one that has them and runs the code on disk. */
 import { weirCommand } from '../../base/command/name.ts';
 import { build } from '../../base/files/build.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
@@ -50,11 +50,11 @@ export function createRestarts(parts: RestartParts) {
     onDone(state);
   });
   return {
-    /** The last one, which may be under way. */
+    /** The last restart, which may be under way. */
     get last() {
       return last;
     },
-    /** Requests one, and returns its number. */
+    /** Requests a restart, and returns its number. */
     request() {
       // It never rejects.
       void restart();
@@ -63,7 +63,7 @@ export function createRestarts(parts: RestartParts) {
   };
 }
 
-/** Without `kept` when nothing was begun. @param report gets what is known of the settings */
+/** Runs one restart. The outcome lacks `kept` when no process was started. @param report gets what is known of the settings */
 async function tryRestart(
   parts: RestartParts,
   report: RestartReport,

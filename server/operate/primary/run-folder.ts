@@ -101,7 +101,7 @@ function openFolder(dataDir: string, owner: Owner): string {
   return folder;
 }
 
-/** The recorded folder, if it belongs to the user and no other user can enter it. Others may create names in the directory for temporary files. */
+/** The recorded folder, if only this user can enter it: any user can create a folder of that name in the directory for temporary files. */
 function usable(record: string, owner: Owner): string | null {
   try {
     const folder = realpathSync(record);

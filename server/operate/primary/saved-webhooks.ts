@@ -36,10 +36,11 @@ const ROWS_MAX = 20_000;
 /** Minimum time between two copies, however many webhooks change. Without a change, a copy is written every RENEW_EVERY_MS. */
 const SAVE_EVERY_MS = 1_000;
 const RENEW_EVERY_MS = 600_000;
-/** Waits after a failure. They are short: the copy may hold a replaced secret, and follows soon on the end of an outage. */
+/** Pauses after a failure. They are short, so that a copy with a replaced secret is replaced soon after an outage. */
 const RETRY = { firstMs: 2_000, maxMs: 10_000 };
 const PURPOSE = 'saved-webhooks';
 
+/** Keeps the copy up to date from the first call of `save` until `close`. */
 export function savedWebhooks({ dataDir, keys, database, ageMaxMs, nowMs, onFailed }: SavedParts) {
   const path = pathIn(dataDir);
   const schema = migrationFiles().at(-1)!.version;

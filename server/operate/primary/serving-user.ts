@@ -28,7 +28,7 @@ export interface TrialOrder {
 
 export type TrialResult = { failed: null } | { failed: 'database' | 'file' | 'port'; reason: string };
 
-/** Started by root, Weir never serves as root unless SERVE_AS_ROOT says so: what keeps the user from serving ends the start. */
+/** The user of the serving processes cannot serve, which ends the start: Weir serves as root only with SERVE_AS_ROOT. */
 export class ServingUserError extends OperatorError {
   /** The database refused the user. It may refuse everyone. */
   byDatabase = false;
@@ -48,7 +48,7 @@ export async function findServingUser({ SERVE_AS_ROOT }: Pick<Settings, 'SERVE_A
   return { uid: account.uid, gid: account.gid, env };
 }
 
-/** For people. @param user null: that of this program */
+/** Name of the user, for people. @param user null: that of this program */
 export function servingUserName(user: ServingUser | null): string {
   try {
     return user === null ? userInfo().username : SYSTEM_USER;
@@ -62,7 +62,7 @@ export function servingUserName(user: ServingUser | null): string {
  * Runs the trial as the user: it must load the addons, connect to the database, read the certificates and bind the port. It has no time
  * limit: on a busy machine only its start takes long, and its connection attempt has a limit of its own. Rejects with ServingUserError.
  * @param trialFile compiled trial.ts of the release that will be served
- * @param conninfo a database that is running, or away: then it decides nothing.
+ * @param conninfo the database. While it is away, the trial says nothing about it.
  * @param stopping ends the trial, which then has no result.
  */
 export async function tryServingUser(

@@ -144,7 +144,7 @@ export async function openServing(parts: ServingParts) {
     onComplete: () => deaths.recovered(),
     onHopeless: (reason) => ending.end(1, reason),
   });
-  /** Charts show it as a deploy. While the database is away it is left to the next restart. */
+  /** Records the builds that serve, which charts show as a deploy. While the database is away, that is left to the next restart. */
   const noteBuild = () => void recordBuild(database, children.builds).catch(() => {});
   const guardMemory = memoryGuard({
     limit: () => state.settings.PROCESS_MEMORY_MAX,

@@ -129,7 +129,7 @@ const STOP_MS = 3_000;
 export function spoolDrain({ folder, cells, retentionDays, log }: SpoolDrainParts) {
   /** What was drained, over all cells. */
   const total = noTotals();
-  /** By the number of the cell: one that gets another connection string waits for the end of the loop before. */
+  /** By the number of the cell. A cell with a new connection string gets a loop when that for the old one has ended. */
   const loops = new Map<number, { drain: Drain; close: () => void; ended: Promise<void> }>();
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -139,7 +139,7 @@ export function spoolDrain({ folder, cells, retentionDays, log }: SpoolDrainPart
     while (!signal.aborted) {
       try {
         const files = await waitingFiles(realDisk, folder);
-        // A cell that was added since is not taken for one that was removed.
+        // Without this, a cell that was added since would be taken for one that was removed.
         if (files.some(({ cell }) => !cells.known || cells.find(cell) === undefined)) await cells.load();
         for (const cell of new Set(files.map((file) => cellOfFile(cells, file))))
           if (!loops.has(cell.number)) begin(cell);

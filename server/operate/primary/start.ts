@@ -103,7 +103,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const settled = preparing.catch(() => {});
   undo.push(() => settled);
   await trying?.catch(async (error: unknown) => {
-    // A database that refuses the primary too has a cause that is not the user's.
+    // When the database refuses the primary as well, `preparing` rejects with the cause, which is not the user.
     if (error instanceof ServingUserError && error.byDatabase) await Promise.race([preparing, ended]);
     throw error;
   });
@@ -139,7 +139,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   if (isUp) {
     log('listening', { url: settings().PUBLIC_URL, processes: supervisor.wanted, user: started.user });
     serving.noteBuild();
-    // A process that runs another one ended with its primary.
+    // No process runs another copy: those of an earlier primary have ended.
     await release.removeOthers();
   }
   // Logged last, where it is visible. It goes to the log because without a terminal there is no other output.

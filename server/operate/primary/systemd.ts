@@ -16,7 +16,7 @@ const TIMEOUT_MS = 10_000;
 export class ServiceReports {
   readonly #environment: ServiceEnvironment;
   readonly #log: Log;
-  /** In order: a reload must not end before it has begun. */
+  /** Reports are sent one after the other: a reload must not end before it has begun. */
   #sent: Promise<void> = Promise.resolve();
   #watchdog: NodeJS.Timeout | undefined;
   #failed = false;

@@ -76,10 +76,10 @@ function keepWalPool(database: Database, dataDir: string, log: Log): () => Promi
 }
 
 const EVERY_MS = 1_000;
-/** Interval of the marks: a restored backup of a cell that is younger than this is not noticed. */
+/** Interval of the marks. That a cell was restored from a backup younger than this is not noticed. */
 const MARK_EVERY_MS = 10_000;
 
-/** Migrations of cells that are logged. @param waitsForLocks see CellMigrations */
+/** Options with which the migrations of cells are logged. @param waitsForLocks see CellMigrations */
 export function loggedMigrations(log: Log, waitsForLocks: boolean, stopping: AbortSignal): CellMigrations {
   return {
     onApplied: (migration, { number }) => log('migrated', { migration, cell: number }),
@@ -101,15 +101,15 @@ export function runCells(cells: Cells, log: Log, retentionDays: () => number): (
   const mark = async () => {
     const reached = cells.all().filter(({ number, away }) => number !== 0 && away === null);
     const raise = async (cell: Cell) => {
-      // Alerts need it: this process stores no events, so it does not notice refusals.
+      // For alerts: the primary stores no events, so it would not notice that a cell refuses them.
       await cell.probe();
       await noteMark(home!.database, cell.number, await raiseMark(cell.database));
     };
     // A missed mark does no harm: the next one replaces it.
     await Promise.all(reached.map((cell) => raise(cell).catch(() => {})));
   };
-  // During an upgrade, a primary of the earlier release copies agents without columns that it does not know. The new release compares them
-  // once with those at home.
+  // During an upgrade, a primary of the earlier release copies agents without the columns that it does not know. So each cell's agents are
+  // compared once with those at home.
   const compared = new Set<number>();
   const keepUp = async () => {
     if (cells.all().length === 1) return;
@@ -121,7 +121,7 @@ export function runCells(cells: Cells, log: Log, retentionDays: () => number): (
         if (cell.away === null && !compared.has(cell.number))
           await noteDifferentAgents(cell, home!.database)
             .then(() => compared.add(cell.number))
-            // Not migrated yet.
+            // Compared again in a second: the cell may not be migrated yet.
             .catch(() => {});
     } catch {
       // Tried again in a second.

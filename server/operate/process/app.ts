@@ -159,7 +159,7 @@ export async function startApp(
     arrived: (by: string) => agents.arrived(by),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
-      // Without an answer, they are read again each second.
+      // When the database does not answer, the cells are read again each second.
       void cells.load().catch(() => {});
       void live.streams.recheck();
     },

@@ -25,7 +25,7 @@ import type { StartOrder } from '../primary/messages.ts';
 
 export type Base = Awaited<ReturnType<typeof openBase>>;
 
-/** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
+/** Opens the dependencies. Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
 export async function openBase(order: StartOrder, log: Log) {
   const { settings, conninfo, keys } = order;
   let isUsable = order.awaitsDatabase !== true;

@@ -50,8 +50,8 @@ export class LatencyCounts {
   }
 
   /**
-   * An agent leased deliveries: first claims, and retries. What was replayed is not timed, since it is old. A replay that creates a
-   * delivery is known by the time since which it could be claimed, and so is an event that waited in the spool.
+   * An agent leased deliveries: times first claims, and counts retries. Replays, and events that waited in the spool, are old and not timed.
+   * A replay that creates a delivery, and an event from the spool, have `sinceMs` long after the receipt.
    */
   claimed(agentId: string, claimed: readonly Claimed[]): void {
     const nowMs = Date.now();
@@ -98,6 +98,7 @@ function add(counts: number[], index: number, count: number): void {
     }
   counts.push(index, count);
 }
+
 function sumOf(counts: number[], other: readonly number[]): number[] {
   for (let i = 0; i < other.length; i += 2) add(counts, other[i]!, other[i + 1]!);
   return counts;

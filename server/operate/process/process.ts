@@ -19,7 +19,7 @@ import { type App, startApp } from './app.ts';
 const SHORTAGES_EVERY_MS = 1_000;
 /** Longest wait for the primary with an order: it may wait for a query. */
 const ORDER_TIMEOUT_MS = 15_000;
-/** Number of what is sent without a question. */
+/** Number of an answer to no question. */
 const UNASKED = -1;
 
 function isDescriptorShortage({ code }: NodeJS.ErrnoException): boolean {

@@ -4,7 +4,7 @@ import { Client } from '../../base/http/clients.ts';
 import { type Cors, isApiPath } from '../../base/http/cors.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem } from '../../base/http/problem.ts';
-import type { Handler, Route } from '../../base/http/route.ts';
+import type { Route, RouteHandler } from '../../base/http/route.ts';
 import { HttpServer, type ServerOptions } from '../../base/http/server.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { oauthPageRoutes, oauthRoutes, operationRoutes, pageRoutes, plainRoutes } from '../../manage/api/routes.ts';
@@ -17,7 +17,7 @@ import type { Page } from '../../pages/page.ts';
 import type { Pages } from '../../pages/serve/serve.ts';
 import type { GiveOrder, PrimaryOrder } from '../primary/messages.ts';
 
-type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
+type Handlers = Record<(typeof plainRoutes)[number][2], RouteHandler>;
 
 interface PeopleHandlers {
   api: Api;

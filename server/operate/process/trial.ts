@@ -36,7 +36,7 @@ async function tryPort(): Promise<TrialResult | null> {
   );
 }
 
-/** Certificates that Node, which only warns, and OpenSSL read: without them, calls of an identity provider fail. */
+/** Files of certificates that Node and OpenSSL read. Node only warns when it cannot read them, and requests to an identity provider fail. */
 function tryFiles(): TrialResult | null {
   for (const name of ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']) {
     const path = process.env[name];

@@ -1,4 +1,4 @@
-/** Bundles the sources to dist/ and copies their assets beside them: `node server/operate/setup/build.mjs`. Types are checked by `npm run check`. */
+/** Bundles the sources to dist/ and copies their assets there: `node server/operate/setup/build.mjs`. `npm run check` checks the types. */
 import {
   chmodSync,
   copyFileSync,
@@ -42,10 +42,10 @@ const programs = [
 ];
 
 /**
- * For the commands: modules that many of them use, and almost the same ones, go into one file. Else each set of commands that uses a
- * module has a file of its own, and `weir webhook list` reads 78 files. Files merged so may import each other, so each module runs in a
- * function (`strictExecutionOrder`): without it a schema is used before it is made. Serving processes have neither: modules in functions
- * keep V8 from treating their constants as such.
+ * For the commands: modules that almost the same commands use go into one file. Otherwise each set of commands that uses a module has a file
+ * of its own, and `weir webhook list` reads 78 files. Files merged in this way may import each other, so each module runs in a function
+ * (`strictExecutionOrder`): without it a schema is used before it is made. Serving processes have neither: V8 does not treat the constants of
+ * a module in a function as constants.
  */
 const merged = {
   codeSplitting: {
@@ -81,7 +81,8 @@ export async function build(root) {
   const client = await buildClient(root, facts);
   const { name, version, type } = facts;
   const written = bundles.flat().flatMap((file) => withOwnName(file, commit).map((each) => writeBuilt(root, each)));
-  // What runs reads the nearest package.json: here, and in the client package. At once: a process that starts now has threads of its build.
+  // Programs read the nearest package.json: this one, or that of the client package. Written right after the code, so that a process that
+  // starts now finds the threads of its build.
   written.push(writeBuilt(root, { path: 'package.json', content: JSON.stringify({ name, version, type, commit }) }));
   const assets = listAssets(root).map((path) => copyAsset(root, path));
   const guides = await buildGuides(root);
@@ -193,7 +194,7 @@ async function buildClient(root, facts) {
   return [...files.map(({ path }) => join(folder, path)), archive];
 }
 
-/** Declarations name the sources, which the compiler leaves as they are. TypeScript before 5 takes only the path of what is executed. */
+/** The bytes to publish. The compiler leaves the paths of sources (.ts) in declarations; TypeScript before 5 needs those of programs (.js). */
 function publishedBytes(path) {
   if (!path.endsWith('.d.ts')) return readFileSync(path);
   return Buffer.from(readFileSync(path, 'utf8').replace(/(from '\.[^']*)\.ts';/g, "$1.js';"));

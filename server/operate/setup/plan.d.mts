@@ -8,7 +8,7 @@ export interface Facts {
   glibc: string | null;
   uid: number;
   canSudo: () => boolean;
-  /** Of apt-get and the items that packageTable's rows provide. */
+  /** Those of apt-get and of the items that packageTable's rows provide that this machine has. */
   found: string[];
   /** What `npm ci` should have been run for, and what it was run for last. */
   wanted: string;
@@ -20,7 +20,7 @@ export interface Facts {
 }
 
 export type Step =
-  /** `optional`: the set-up goes on without them. */
+  /** `optional`: the set-up continues without them. */
   | { kind: 'packages'; packages: string[]; sudo: boolean; optional: boolean }
   | { kind: 'user' }
   | { kind: 'install'; wanted: string }

@@ -1,6 +1,6 @@
 /**
- * Prepares this folder to run: `node server/operate/setup/setup.mjs [--tests]`. Plain Node without dependencies, since this script installs them.
- * When nothing is to be done, it ends in a fraction of a second.
+ * Prepares this folder to run: `node server/operate/setup/setup.mjs [--tests]`. It has no dependencies, since it installs them. When nothing
+ * is to be done, it ends in a fraction of a second.
  */
 import { fileURLToPath } from 'node:url';
 import { build } from './build.mjs';

@@ -56,7 +56,7 @@ function commitOf(root) {
   return status === 0 && stdout === '' ? head : undefined;
 }
 
-/** `missing`, `outdated` (a source differs from what was built) or `fresh`. @param named whether another commit of the same sources counts as well */
+/** `missing`, `outdated` (a source differs from what was built) or `fresh`. @param named another commit of the same sources is outdated too */
 export function stateOfDist(root, { named = false } = {}) {
   const { fingerprint } = readStamp(root);
   if (fingerprint === '') return 'missing';

@@ -3,6 +3,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../../base/http/parsed-body.ts';
 import { type Problem, problem } from '../../base/http/problem.ts';
+import type { RouteHandler } from '../../base/http/route.ts';
 import { isOtherLoopbackName } from '../../base/net/loopback.ts';
 import type { Runner } from '../../manage/api/runner.ts';
 import type { OverOpenLimit } from '../../manage/api/serve.ts';
@@ -17,8 +18,6 @@ import { createCall, type Names, type Page, type PageReply, redirect } from '../
 import { type PageAnswerParts, PageAnswers } from './answers.ts';
 import { addressOf, asksForJson, formAddress, isPageLoad, prefersHtml, redirectBrowser } from './navigation.ts';
 import { withPatience } from './outages.ts';
-
-type Handler = (exchange: Exchange) => Promise<void>;
 
 interface PageParts extends PageAnswerParts {
   people: People;
@@ -40,7 +39,7 @@ export class Pages {
   }
 
   /** A page for users with the role `needed` or higher. Users who are not signed in are redirected to the sign-in page and back. */
-  forUsers(needed: Role, page: Page): Handler {
+  forUsers(needed: Role, page: Page): RouteHandler {
     return (exchange) =>
       this.#serve(exchange, async (person, form) => {
         if (person === null) return this.#redirectToSignIn(exchange);
@@ -57,7 +56,7 @@ export class Pages {
   }
 
   /** A page without required sign-in; the person is null when not signed in. */
-  forAnyone(page: Page<Person | null>): Handler {
+  forAnyone(page: Page<Person | null>): RouteHandler {
     const reply = (exchange: Exchange) => (person: Person | null, form: URLSearchParams) =>
       page(this.#request(exchange, person, form));
     const counts = page.countsRequests ?? false;

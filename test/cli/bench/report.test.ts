@@ -1,13 +1,13 @@
 import { createHistogram } from 'node:perf_hooks';
 import { describe, expect, test } from 'vitest';
-import { describeReport, interpret, reportOf } from '../../../server/cli/bench/report.ts';
-import { faultsOf, type Run, runOf } from '../../../server/operate/load/results.ts';
+import { benchReportOf, describeReport, interpret } from '../../../server/cli/bench/report.ts';
+import { type BenchRun, faultsOf, runOf } from '../../../server/operate/load/results.ts';
 import type { Window } from '../../../server/operate/load/window.ts';
 
 const order = { seconds: 10, bodyBytes: 1024, connections: 256, senders: 1 };
 const quiet = { cores: 4, load_before: 0.1, in_memory: false };
 
-function run(workers: number, rate: number, given: Partial<Run> = {}): Run {
+function run(workers: number, rate: number, given: Partial<BenchRun> = {}): BenchRun {
   return {
     workers,
     requests_per_second: rate,
@@ -23,9 +23,9 @@ function run(workers: number, rate: number, given: Partial<Run> = {}): Run {
   };
 }
 
-const report = (runs: Run[], machine = quiet) =>
-  reportOf({ ...order, workers: runs.map(({ workers }) => workers) }, runs, machine);
-const said = (runs: Run[], machine = quiet) => interpret(report(runs, machine)).join('\n');
+const report = (runs: BenchRun[], machine = quiet) =>
+  benchReportOf({ ...order, workers: runs.map(({ workers }) => workers) }, runs, machine);
+const said = (runs: BenchRun[], machine = quiet) => interpret(report(runs, machine)).join('\n');
 
 test('the reports of the sender threads are merged', () => {
   const reportOfSender = (latenciesUs: number[], windowMs: number, errors = {}) => {
@@ -114,7 +114,7 @@ const used = (weir: number, postgres: number, senders: number, others: number) =
   cores_used: { weir, postgres, senders, others },
 });
 
-test.each<[string, Run[], string]>([
+test.each<[string, BenchRun[], string]>([
   [
     'flattens where the next step gains less than a tenth, in any order of measurement',
     [run(4, 31_000), run(1, 20_000), run(2, 30_000)],

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Breaker, FAILURES_MAX } from '../../../server/cli/consume/breaker.ts';
+import { FAILURES_MAX, TargetBreaker } from '../../../server/cli/consume/breaker.ts';
 import { forwarder } from '../../../server/cli/consume/forward.ts';
 import { openTarget } from '../../../server/cli/consume/target.ts';
 import { Agent } from '../../../server/deliver/client/index.ts';
@@ -116,7 +116,7 @@ test('while the target is absent nothing more is claimed; when it is back, every
   const reports: string[] = [];
   const probes: (() => void)[] = [];
   const opened = openTarget(address, { connectionsMax: 2, timeoutMs: 60_000 });
-  const breaker = new Breaker({
+  const breaker = new TargetBreaker({
     target: opened,
     report: (line) => reports.push(line),
     stop: stop.signal,

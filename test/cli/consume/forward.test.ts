@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Breaker, FAILURES_MAX } from '../../../server/cli/consume/breaker.ts';
+import { FAILURES_MAX, TargetBreaker } from '../../../server/cli/consume/breaker.ts';
 import { type Attempted, attemptLine, forwarder } from '../../../server/cli/consume/forward.ts';
 import { type Signing, signingReader } from '../../../server/cli/consume/signing.ts';
 import { type ForwardedDelivery, forwardRequest, openTarget, type Target } from '../../../server/cli/consume/target.ts';
@@ -111,14 +111,14 @@ describe('the scheme of a webhook', () => {
 describe('a target', () => {
   let receiver: ForwardTarget;
   let target: Target;
-  let breaker: Breaker;
+  let breaker: TargetBreaker;
   let reports: string[];
   let attempts: Attempted[];
   beforeEach(async () => {
     receiver = new ForwardTarget();
     await receiver.start();
     reports = [];
-    breaker = new Breaker({
+    breaker = new TargetBreaker({
       target: { name: 'target', probe: async () => false },
       report: (line) => reports.push(line),
       stop: new AbortController().signal,
@@ -268,14 +268,14 @@ describe('the breaker', () => {
   let stop: AbortController;
   let signal: AbortSignal;
   let probes: { ms: number; answer: (isAccepted: boolean) => void }[];
-  let breaker: Breaker;
+  let breaker: TargetBreaker;
   beforeEach(() => {
     reports = [];
     probes = [];
     stop = new AbortController();
     signal = new AbortController().signal;
     let answers: Promise<boolean>;
-    breaker = new Breaker({
+    breaker = new TargetBreaker({
       target: { name: 'target', probe: () => answers },
       report: (line) => reports.push(line),
       stop: stop.signal,

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { Pace, repetition, triesMax } from '../../../server/cli/send/send-requests.ts';
-import type { Attempt } from '../../../server/cli/send/summary.ts';
+import { repetition, SendSchedule, triesMax } from '../../../server/cli/send/send-requests.ts';
+import type { SendAttempt } from '../../../server/cli/send/summary.ts';
 
-const answered = (status: number, retryAfterMs: number | null = null): Attempt => ({
+const answered = (status: number, retryAfterMs: number | null = null): SendAttempt => ({
   kind: 'answered',
   status,
   retryAfterMs,
   latencyMs: 1,
 });
-const lost: Attempt = { kind: 'failed', name: 'ECONNRESET' };
+const lost: SendAttempt = { kind: 'failed', name: 'ECONNRESET' };
 
 describe('the next step after an attempt', () => {
   test.each([200, 202, 302, 400, 403, 404, 410, 413, 500])('%i is final', (status) => {
@@ -47,17 +47,17 @@ describe('the next step after an attempt', () => {
 
 describe('the schedule', () => {
   test('has one slot every 1000 / rate ms, for any time of the call', () => {
-    const pace = new Pace(4, 1000);
+    const pace = new SendSchedule(4, 1000);
     expect([pace.take(), pace.take(), pace.take()]).toEqual([1000, 1250, 1500]);
   });
 
   test('without a rate has every slot at once', () => {
-    const pace = new Pace(null, 1000);
+    const pace = new SendSchedule(null, 1000);
     expect([pace.take(), pace.take()]).toEqual([1000, 1000]);
   });
 
   test('is moved by a pause, without a burst after it', () => {
-    const pace = new Pace(4, 1000);
+    const pace = new SendSchedule(4, 1000);
     pace.take();
     pace.holdUntil(5000);
     expect([pace.isHeldAt(4999), pace.isHeldAt(5000)]).toEqual([true, false]);
@@ -65,7 +65,7 @@ describe('the schedule', () => {
   });
 
   test('keeps a longer pause when a shorter one follows', () => {
-    const pace = new Pace(null, 1000);
+    const pace = new SendSchedule(null, 1000);
     pace.holdUntil(5000);
     pace.holdUntil(3000);
     expect(pace.take()).toBe(5000);

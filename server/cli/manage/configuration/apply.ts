@@ -15,7 +15,7 @@ import {
 import { counted } from '../../../model/words.ts';
 import { type Call, isAnsweredYes } from '../call.ts';
 import { type Row, row } from '../row.ts';
-import { type Change, planOf, readCurrent, unverifiedOf } from './plan.ts';
+import { type ConfigurationChange, planOf, readCurrent, unverifiedOf } from './plan.ts';
 
 interface ApplyOptions {
   file: string;
@@ -27,7 +27,7 @@ interface ApplyOptions {
 }
 
 /** A change that was made, with the credential of an agent that it created. */
-type Made = Change & { credential?: string };
+type Made = ConfigurationChange & { credential?: string };
 
 interface Applied {
   applied: boolean;
@@ -47,13 +47,13 @@ export const rows: readonly Row[] = [
       ['--unverified', 'also make changes after which a webhook no longer checks signatures'],
     ],
     required: [['-f, --file <file>', 'the configuration, YAML or JSON; - is standard input']],
-    // Not the calls of the row: the command asks about all deletions together.
+    // The call of the row would ask about each deletion; this command asks about all together.
     run: (_call, { io, connection, options }): Promise<Applied> => applyFile(io, connection.call, options),
     json: ({ applied, changes }) => ({
       applied,
       changes: changes.map(({ before: _before, ...change }) => change),
     }),
-    // Below the changes.
+    // Printed below the changes.
     text: ({ applied, changes }) => {
       if (changes.length === 0) return 'Weir has the configuration of the file: nothing to do.\n';
       const count = counted(changes.length, 'change');
@@ -74,7 +74,7 @@ export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions
   if (isShown) for (const change of changes) printText(io, diffOf(change));
   if (options.dryRun || changes.length === 0) return { applied: false, changes };
   // Before the first change: a variable that is not set changes nothing.
-  const secrets = new Map<Change, Secrets>();
+  const secrets = new Map<ConfigurationChange, Secrets>();
   for (const change of changes) secrets.set(change, await secretsOf(io, options.file, change));
   await confirmDeletions(io, changes, options.yes === true);
   const made: Made[] = [];
@@ -99,7 +99,7 @@ function credentialsOf(changes: readonly Made[]): string {
     .join('');
 }
 
-async function countUndelivered(call: Call, change: Change): Promise<void> {
+async function countUndelivered(call: Call, change: ConfigurationChange): Promise<void> {
   const { kind, id } = change;
   if (kind === 'subscription') return;
   const query = kind === 'agent' ? { agent_id: id } : { webhook_id: id };
@@ -109,13 +109,13 @@ async function countUndelivered(call: Call, change: Change): Promise<void> {
 
 const signs = { create: '+', update: '~', delete: '-' } as const;
 
-function titleOf({ kind, id, name, webhook_id, webhook_name }: Change): string {
+function titleOf({ kind, id, name, webhook_id, webhook_name }: ConfigurationChange): string {
   return kind === 'subscription'
     ? `subscription of agent ${name} to webhook ${webhook_name} (${webhook_id})`
     : `${kind} ${name} (${id})`;
 }
 
-function diffOf(change: Change): string {
+function diffOf(change: ConfigurationChange): string {
   const { action, members, before, references, undelivered } = change;
   const value = (given: unknown) => visibleLine(JSON.stringify(given) ?? 'unset');
   const lines = Object.entries(members)
@@ -132,7 +132,7 @@ function diffOf(change: Change): string {
   );
 }
 
-async function secretsOf(io: CommandIo, path: string, change: Change): Promise<Secrets> {
+async function secretsOf(io: CommandIo, path: string, change: ConfigurationChange): Promise<Secrets> {
   const given: Partial<Record<SecretMember, string>> = {};
   for (const [member, of] of Object.entries(change.references))
     given[member as SecretMember] = await resolveReference(io, path, of, `${titleOf(change)}: ${member}`);
@@ -140,12 +140,13 @@ async function secretsOf(io: CommandIo, path: string, change: Change): Promise<S
 }
 
 /** Deletions need an answer on a terminal, and --yes elsewhere: a script has no person to answer. */
-async function confirmDeletions(io: CommandIo, changes: readonly Change[], yes: boolean): Promise<void> {
+async function confirmDeletions(io: CommandIo, changes: readonly ConfigurationChange[], yes: boolean): Promise<void> {
   const deleted = changes.filter(({ action, kind }) => action === 'delete' && kind !== 'subscription');
   if (deleted.length === 0 || yes) return;
   const webhooks = deleted.filter(({ kind }) => kind === 'webhook');
   const agents = deleted.filter(({ kind }) => kind === 'agent');
-  const countOf = (all: readonly Change[]) => all.reduce((total, { undelivered = 0 }) => total + undelivered, 0);
+  const countOf = (all: readonly ConfigurationChange[]) =>
+    all.reduce((total, { undelivered = 0 }) => total + undelivered, 0);
   const undelivered = Math.max(countOf(webhooks), countOf(agents));
   const what = [
     webhooks.length > 0 && `Requests to the URLs of ${counted(webhooks.length, 'webhook')} then get a 404 response.`,
@@ -164,10 +165,10 @@ const operations = {
   subscription: { create: 'setSubscription', update: 'setSubscription', delete: 'endSubscription' },
 } as const;
 
-/** Makes one change. A secret is set before the members that need it, or with them where a scheme with a public key ends. */
+/** Makes one change. A secret is rotated before the members that need it; where a scheme with a public key ends, it is set with them. */
 async function make(
   call: Call,
-  { action, kind, id, webhook_id: innerId, members, before }: Change,
+  { action, kind, id, webhook_id: innerId, members, before }: ConfigurationChange,
   { secret, ...others }: Secrets,
   unverified: boolean,
 ): Promise<{ credential?: string }> {
@@ -185,7 +186,7 @@ async function make(
   return answer !== null && 'credential' in answer ? { credential: answer.credential } : {};
 }
 
-/** Failures of one file that are printed. */
+/** At most this number of failures of one file is printed. */
 const SHOWN_MAX = 10;
 
 /** Reads the file, or standard input for `-`. Throws CommandError. */
@@ -213,7 +214,7 @@ async function readConfiguration(io: CommandIo, path: string): Promise<Configura
 }
 
 /**
- * The secret of a reference, without one line end at its end. Throws CommandError.
+ * Reads the secret that a reference names; a line end at its end is removed. Throws CommandError.
  * @param path of the configuration
  * @param whose for messages
  */

@@ -1,4 +1,4 @@
-/** `weir export`: webhooks and agents as YAML, of which JSON is a part. */
+/** `weir export`: webhooks and agents as a file of configuration. */
 import { isDeepStrictEqual } from 'node:util';
 import { Document, isScalar } from 'yaml';
 import { printLine } from '../../../base/command/io.ts';

@@ -40,7 +40,7 @@ export interface Current {
   agents: Map<string, CurrentAgent>;
 }
 
-export interface Change {
+export interface ConfigurationChange {
   action: 'create' | 'update' | 'delete';
   kind: 'webhook' | 'agent' | 'subscription';
   /** The id of the webhook or agent; for a subscription, that of the agent. */
@@ -59,6 +59,7 @@ export interface Change {
   undelivered?: number;
 }
 
+/** Reads every webhook, agent and subscription of a Weir. */
 export async function readCurrent(call: Call): Promise<Current> {
   const webhooks = new Map<string, CurrentWebhook>();
   for (const one of (await readList(call, 'listWebhooks')).items) {
@@ -87,14 +88,18 @@ function ownOf(kind: keyof typeof configured, given: object): Members {
  * The changes that make the current configuration that of the file, in an order in which they can be made. Throws CommandError.
  * @param prunes deletes what the sections of the file do not have
  */
-export function planOf(current: Current, { webhooks, agents }: Configuration, prunes: boolean): Change[] {
+export function planOf(current: Current, { webhooks, agents }: Configuration, prunes: boolean): ConfigurationChange[] {
   const removed = prunes
     ? { webhooks: missing(current.webhooks, webhooks), agents: missing(current.agents, agents) }
     : { webhooks: [], agents: [] };
   const names = new Map([...current.webhooks.values(), ...(webhooks ?? [])].map(({ id, name }) => [id, String(name)]));
   const isKept = (id: string) => names.has(id) && !removed.webhooks.some((webhook) => webhook.id === id);
 
-  const changesOfAgent = ({ id, subscriptions, ...wanted }: NonNullable<typeof agents>[number]): Change[] => {
+  const changesOfAgent = ({
+    id,
+    subscriptions,
+    ...wanted
+  }: NonNullable<typeof agents>[number]): ConfigurationChange[] => {
     const name = String(wanted.name);
     const before = current.agents.get(id);
     const base = { kind: 'subscription', id, name } as const;
@@ -116,7 +121,7 @@ export function planOf(current: Current, { webhooks, agents }: Configuration, pr
 
   return [
     ...(webhooks ?? []).flatMap((webhook) => changeOfWebhook(webhook, current.webhooks.get(webhook.id))),
-    // First, since a new agent may have the name of one that goes.
+    // Before the other agents: a new one may have the name of one that is revoked.
     ...removed.agents.map(({ id, name }) => deletion({ kind: 'agent', id, name })),
     ...renamedFirst((agents ?? []).flatMap(changesOfAgent)),
     ...removed.webhooks.map(({ id, name }) => deletion({ kind: 'webhook', id, name })),
@@ -133,19 +138,23 @@ function missing<One extends { id: string }>(
   return [...all.values()].filter(({ id }) => !ids.has(id));
 }
 
-/** A new agent may have the name that another one had. */
-function renamedFirst(changes: readonly Change[]): Change[] {
-  const isRenamed = ({ kind, action, members }: Change) => kind === 'agent' && action === 'update' && 'name' in members;
+/** Puts renamed agents first: a new agent may have the former name of another. */
+function renamedFirst(changes: readonly ConfigurationChange[]): ConfigurationChange[] {
+  const isRenamed = ({ kind, action, members }: ConfigurationChange) =>
+    kind === 'agent' && action === 'update' && 'name' in members;
   return [...changes.filter(isRenamed), ...changes.filter((change) => !isRenamed(change))];
 }
 
-type Changed = Pick<Change, 'kind' | 'id' | 'name' | 'webhook_id' | 'webhook_name'>;
+type Changed = Pick<ConfigurationChange, 'kind' | 'id' | 'name' | 'webhook_id' | 'webhook_name'>;
 
-function deletion(what: Changed): Change {
+function deletion(what: Changed): ConfigurationChange {
   return { ...what, action: 'delete', members: {}, before: {}, references: {} };
 }
 
-function changeOfWebhook({ secret, verify_token, ...wanted }: ConfiguredWebhook, now?: CurrentWebhook): Change[] {
+function changeOfWebhook(
+  { secret, verify_token, ...wanted }: ConfiguredWebhook,
+  now?: CurrentWebhook,
+): ConfigurationChange[] {
   const name = String(wanted.name);
   const members = ownOf('webhook', wanted);
   const needsSecret = now === undefined || (members.public_key === null && !usesSecret(now));
@@ -162,13 +171,13 @@ function changeOfWebhook({ secret, verify_token, ...wanted }: ConfiguredWebhook,
   );
 }
 
-/** None when the members are as wanted, and no secret is to be set. */
+/** The change of one resource; none when its members are as wanted, and no secret is to be set. */
 function changeOf(
   what: Changed,
   members: Members,
   before: Members | undefined,
-  references: Change['references'] = {},
-): Change[] {
+  references: ConfigurationChange['references'] = {},
+): ConfigurationChange[] {
   if (before === undefined) return [{ ...what, action: 'create', members, before: {}, references }];
   const changed = differing(before, members);
   if (Object.keys(changed).length === 0 && Object.keys(references).length === 0) return [];

@@ -15,21 +15,16 @@ type Agent = BodyOf<'showAgent'>;
 type CreatedAgent = BodyOf<'createAgent'>;
 type Activity = BodyOf<'listAgentActivity'>['items'][number];
 
-interface AddOptions {
-  webhook?: string[];
-  credentialFile?: string;
-}
-
 const NEVER = 'never';
 const NO_WEBHOOKS = 'No subscriptions. See: weir agent subscribe';
-/** Ids of one request: a URL holds a few kilobytes. */
+/** Most ids of one request: a URL holds a few kilobytes. */
 const IDS_MAX = 50;
 
 const target = 'agent';
 const webhook = ['--webhook <webhook>', 'this webhook, by id or name; may be repeated', repeated] as const;
 
 export const rows: readonly Row[] = [
-  row<AddOptions>()({
+  row<{ webhook?: string[]; credentialFile?: string }>()({
     name: 'add',
     description: 'create an agent and print its credential, once',
     options: [
@@ -116,7 +111,7 @@ export const rows: readonly Row[] = [
     required: [webhook],
     run: async (call, { id, options }) => {
       const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
-      // Nothing changes when one of them is unknown.
+      // Checked first: nothing changes when one of them is unknown.
       for (const webhookId of webhooks) await call('showWebhook', { id: webhookId });
       const input = {
         ...(options.filter !== undefined && { filter: options.filter || null }),

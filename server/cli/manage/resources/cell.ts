@@ -134,7 +134,7 @@ export const rows: readonly Row[] = [
   }),
 ];
 
-/** When a draining cell will be empty, or that it is. */
+/** Why the cell is away, when a draining one will be empty, or its state. */
 function stateOf({ away, state, empty_at }: CellView): string {
   if (away !== null) return `away: ${away}`;
   if (state !== 'draining') return state;

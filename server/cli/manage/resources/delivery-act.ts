@@ -39,8 +39,8 @@ function checkScope(id: string, { agent, allAgents, state = 'dead' }: ActOptions
     throw new CommandError(`give --agent: ${state} deliveries are replayed for one agent at a time`, 2);
 }
 
-/** Acts on one delivery, or in batches on what is finished when the first one begins; each batch is recorded in the audit log. */
-async function act(
+/** Acts on one delivery, or in batches on those that are finished when the first batch begins. The audit log records each batch. */
+async function actOn(
   call: Call,
   { id, options: { agent, webhook, reason, state, json }, io }: Given<ActOptions>,
   one: 'replayDelivery' | 'dismissDelivery',
@@ -90,7 +90,7 @@ export const actionRows: readonly Row[] = [
       new Option('--state <state>', 'in this state').choices(['dead', 'done', 'dismissed', 'filtered']).default('dead'),
     ],
     check: checkScope,
-    run: (call, given) => act(call, given, 'replayDelivery', 'replayDeliveries'),
+    run: (call, given) => actOn(call, given, 'replayDelivery', 'replayDeliveries'),
     json,
     text: (acted) => text(acted, 'pending again'),
   }),
@@ -102,7 +102,7 @@ export const actionRows: readonly Row[] = [
     asks: 'dismissDeliveries',
     options: scope,
     check: checkScope,
-    run: (call, given) => act(call, given, 'dismissDelivery', 'dismissDeliveries'),
+    run: (call, given) => actOn(call, given, 'dismissDelivery', 'dismissDeliveries'),
     json,
     text: (acted) => text(acted, 'dismissed'),
   }),

@@ -36,6 +36,7 @@ export const filterOptions: readonly (OptionRow | Option)[] = [
   ['--search <text>', 'with this text in the body, case-sensitive'],
 ];
 
+/** Whether at least one filter is given. */
 export function isFiltered(options: FilterOptions): boolean {
   return Object.keys(parameters).some((name) => options[name as FilterName] !== undefined);
 }

@@ -65,18 +65,17 @@ interface Scope {
   beyond_subscriptions: boolean;
 }
 
-type Replayed = BodyOf<'replayEvents'>;
-type Preview = Extract<Replayed, { agents: unknown }>;
+type Preview = Extract<BodyOf<'replayEvents'>, { agents: unknown }>;
+type Created = Extract<BodyOf<'replayEvents'>, { job_id: string }>;
 
 async function replayMany(call: Call, { options, io }: Given<Options>, scope: Scope): Promise<Job> {
   const filter = await queryOfFilters(call, options);
-  const preview = await call('replayEvents', { input: { ...filter, ...scope, preview: true } });
-  if (!('agents' in preview)) throw new CommandError('this Weir is older and has no preview; upgrade it');
+  const preview = (await call('replayEvents', { input: { ...filter, ...scope, preview: true } })) as Preview;
   if (preview.events === 0) throw new CommandError('no event matches; see: weir event list');
   if (!options.yes && !(await isAnsweredYes(io, questionOf(preview, scope))))
     throw new CommandError('nothing was replayed; --yes does not ask');
-  const created = await call('replayEvents', { input: { ...filter, ...scope } });
-  return watch(call, io, (created as Extract<Replayed, { job_id: string }>).job_id);
+  const { job_id } = (await call('replayEvents', { input: { ...filter, ...scope } })) as Created;
+  return watch(call, io, job_id);
 }
 
 function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {

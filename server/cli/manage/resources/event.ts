@@ -48,6 +48,7 @@ export const rows: readonly Row[] = [
   replayRow,
 ];
 
+/** Formats each header as a line. */
 export function headerLines(headers: Readonly<Record<string, string>>): string {
   return Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}\n`)

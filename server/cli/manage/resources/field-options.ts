@@ -14,6 +14,7 @@ function optionsOf(table: Table): [name: string, field: CommandField, option: Op
     .map(([name, field]) => [name, field, new Option(field.command.flags, field.command.text)]);
 }
 
+/** The options of `add` or `update` for the fields of a table. */
 export function fieldOptions(table: Table, change: 'add' | 'update'): Option[] {
   return optionsOf(table)
     .filter(([, { onlyNew }]) => change === 'add' || !onlyNew)
@@ -35,7 +36,7 @@ function takesNull(input: z.ZodType): boolean {
   return input.safeParse(null).success;
 }
 
-/** A number as the API takes it, or `none`: commander does not pass null on. */
+/** Parses a number as the API takes it, or `none`, since commander does not pass null to the action. */
 function numberParser(input: z.ZodType): (text: string) => number | 'none' {
   const schema = bare(input) as z.ZodNumber;
   const parse = wholeNumber(undefined, schema.minValue === 0 ? 0 : 1);

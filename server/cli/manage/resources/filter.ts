@@ -4,7 +4,7 @@ import { wholeNumber } from '../../command/arguments.ts';
 import { idOf } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
-/** As the API allows. */
+/** The API tries a filter on at most this number of events. */
 const TRIED_EVENTS_MAX = 200;
 
 export const rows: readonly Row[] = [

@@ -1,4 +1,4 @@
-/** `weir history`, `weir latency` and `weir outage list`: requests over time, as the overview draws them, how long events take, and outages. */
+/** `weir history`, `weir latency` and `weir outage list`: requests over time, how long events take, and outages. */
 import { Option } from 'commander';
 import { itemsTable, table } from '../../../base/command/io.ts';
 import { DAY_MS } from '../../../base/time/durations.ts';

@@ -140,12 +140,12 @@ function stateOf({ enabled }: Listed): string {
   return enabled ? 'enabled' : 'disabled';
 }
 
-/** The header of its signature, as far as it has one. */
+/** The header of the signature; `yes` for a scheme whose header has no setting; `no` without a secret or key. */
 function signedBy({ has_secret, public_key, signature_header }: Listed): string {
   return has_secret || public_key !== null ? (signature_header ?? 'yes') : 'no';
 }
 
-/** A definition is of the scheme custom, and another scheme has none. */
+/** A given definition selects the scheme custom; another scheme removes the definition. */
 function withScheme(members: Record<string, unknown>): object {
   const { signature_scheme: scheme, scheme_definition: definition } = members;
   if (definition !== undefined) return { signature_scheme: CUSTOM, ...members };

@@ -1,3 +1,4 @@
+/** The parts of a process that serve agents: claims, settlements and filters. */
 import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { createClaim } from '../../../deliver/claims/claim.ts';
 import { CommitNotifier } from '../../../deliver/claims/commit-notifier.ts';
@@ -19,7 +20,7 @@ import { WriteBehind } from '../../../store/write-behind.ts';
 import type { Base } from '../base.ts';
 import { AgentCounts, type LatencyCounts } from '../counts.ts';
 
-/** @param filterWorkerFile compiled workers/filter.js */
+/** Builds these parts. @param filterWorkerFile compiled workers/filter.js */
 export function composeAgents(base: Base, filterWorkerFile: string, latency: LatencyCounts) {
   const { settings, keys, metrics, database, cells, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);

@@ -26,12 +26,13 @@ import { composeStores } from './stores.ts';
 const INGEST_PREFIX = '/in/';
 /** Unknown URLs that a process reports to the primary each second. */
 const UNKNOWN_URLS_REPORTED = 10;
-/** Counts of the history by status. */
+/** The count of the history for each status of a refusal. */
 const refusals = new Map(
   Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
 );
 
 /**
+ * Builds these parts.
  * @param workers directory of the compiled thread entry points.
  * @param clampMs moves a time to one at which the events table has a partition.
  * @param agents whose `stored` is called for each event that is stored, before its request is answered.

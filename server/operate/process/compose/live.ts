@@ -16,7 +16,7 @@ const ISSUES_EVERY_MS = 15_000;
 const COUNT_VALID_MS = 1_000;
 const COUNTED_MAX = 1_000;
 
-/** `history`: the last minutes, as the primary knows them. `commitFailure` says why commits fail. */
+/** Builds these parts. `history` is that of the last minutes, from the primary. `commitFailure` returns why commits fail. */
 export function composeLive(
   { settings, conninfo, metrics, database, cells, limiter, spoolFolder, history: past }: Base,
   { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,

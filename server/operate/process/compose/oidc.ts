@@ -14,6 +14,7 @@ export interface Oidc {
   signOutAddress: () => Promise<string | null>;
 }
 
+/** Builds these parts. No request to the provider is made. */
 export function composeOidc({ settings, keys, database, log, identityRequestSeconds }: Base): Oidc {
   const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim, OIDC_ROLE_DAYS: roleDays } = settings;
   const issuer = settings.OIDC_ISSUER!;

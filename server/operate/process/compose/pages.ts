@@ -1,3 +1,4 @@
+/** The pages of a process. */
 import type { ClientPackage } from '../../../base/http/client-package.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import type { History } from '../../../manage/live/counters.ts';
@@ -33,8 +34,8 @@ import type { PageTable } from '../routes.ts';
 import type { ComposedPeople } from './people.ts';
 
 /**
- * `judge` evaluates the filters of pages; claims have their own. `history`: the last minutes, for outages and the status. `countIssues`:
- * the number of open issues.
+ * Builds the pages. `judge` evaluates the filters of pages; claims have their own. `history` has the last minutes, for outages and the status.
+ * `countIssues` returns the number of open issues.
  * @param build folder of the build
  */
 export function composePages(

@@ -29,7 +29,7 @@ import type { Oidc } from './oidc.ts';
 
 export type ComposedPeople = Awaited<ReturnType<typeof composePeople>>;
 
-/** @param ownUrl origin of the port that this process listens on. */
+/** Builds these parts. @param ownUrl origin of the port that this process listens on. */
 export async function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
   const { settings, keys, metrics, database, limiter } = base;
   const oidc = await openHostedSignIn(base);

@@ -13,7 +13,7 @@ import { copyOnNode } from '../../../store/queries/cells/citus.ts';
 import { PartitionRepair } from '../../../store/retention/partitions.ts';
 import type { Base } from '../base.ts';
 
-/** @param clampMs moves a time to one at which the events table has a partition. */
+/** Builds the stores. @param clampMs moves a time to one at which the events table has a partition. */
 export function composeStores(base: Base, clampMs: (ms: number) => number) {
   const { settings, spoolFolder, log, metrics, observe, cells } = base;
   const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
