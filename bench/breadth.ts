@@ -14,14 +14,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createCredential } from '../server/model/credential.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { residentBytes } from '../server/operate/primary/memory-guard.ts';
-import { openAgent } from './lib/agent.ts';
-import { type BenchDatabase, logSlowStatements, openBenchDatabase, slowStatements } from './lib/database.ts';
+import { openBenchAgent } from './lib/agent.ts';
+import { type BenchDatabase, countSlowStatements, logSlowStatements, openBenchDatabase } from './lib/database.ts';
 import { addFirst, addSecrets, fillInstallation } from './lib/installation.ts';
-import { Looks, lookWith, measureRest, placesOf, reportLooks } from './lib/looks.ts';
-import { atLeast, type BenchContext, below, type Outcome, type Scenario, type Table } from './lib/outcome.ts';
-import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
+import { LOOKS, Looks, lookWith, measureRest, placesOf, reportLooks } from './lib/looks.ts';
+import { atLeast, type BenchContext, type BenchOutcome, below, type Scenario, tabulate } from './lib/outcome.ts';
+import { formatNumber, ratioByRound, spreadOf } from './lib/stats.ts';
 import { type RunningWeir, startWeir } from './lib/weir.ts';
-import { faultsOf, keptTable, measureWindow, totalUs, type Window } from './lib/window.ts';
+import { keptTable, type LoadWindow, measureLoad, totalUs, windowFaults } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const SIZE = {
@@ -37,9 +37,8 @@ const BODY_BYTES = 1024;
 const CONNECTIONS = 256;
 /** Webhooks of the installation have the common limit. */
 const SETTINGS = { RATE_LIMIT_INGEST_MAX: '1000000000' };
-/** What is written behind of many webhooks is written once a minute: a shorter window may miss it, or have that of more than its own events. */
+/** Counts of many webhooks are written once a minute: a shorter window may miss them, or have those of more than its own events. */
 const IN_TURNS_SECONDS = 60;
-const LOOKS = 5;
 const CLAIMS = 20;
 /** The first maintenance is over, and most connections of the pools are closed. */
 const SETTLE_MS = 70_000;
@@ -69,14 +68,14 @@ interface Measured {
   /** What was filled, as a sentence. */
   size: string;
   servers: readonly Server[];
-  loads: readonly { name: string; windows: readonly Window[] }[];
+  loads: readonly { name: string; windows: readonly LoadWindow[] }[];
   clients: readonly { name: string; looks: Looks }[];
   looks: Looks;
-  rest: Table;
+  rest: BenchOutcome['tables'][number];
   slow: number;
 }
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   requireWrk();
   const events = context.events ?? EVENTS;
   const bench = await openBenchDatabase(context);
@@ -97,59 +96,47 @@ async function run(context: BenchContext): Promise<Outcome> {
   const empty = await startInTurns(context, 'empty', { ...(await openBenchDatabase(context)), secret });
   const full = await startInTurns(context, 'full', bench);
 
-  const webhookIds = await bench.database.query<{ id: string }>({
-    text: `select id from webhooks where name like 'volume %' order by random()`,
-  });
+  const inRandomOrder = `select id from webhooks where name like 'volume %' order by random()`;
+  const allIds = (await bench.database.query<{ id: string }>({ text: inRandomOrder })).map(({ id }) => id);
   const request = signedRequest(secret, benchBody(BODY_BYTES));
   const emptyAgent = await addAgentOf(empty);
   const loads = [
     { name: 'empty: one webhook', server: empty, ids: [emptyAgent.webhookId], seconds: context.seconds },
     { name: 'full: one webhook', server: full, ids: [other!.webhookId], seconds: context.seconds },
-    {
-      name: 'full: all webhooks in turns',
-      server: full,
-      ids: webhookIds.map(({ id }) => id),
-      seconds: IN_TURNS_SECONDS,
-    },
+    { name: 'full: all webhooks in turns', server: full, ids: allIds, seconds: IN_TURNS_SECONDS },
   ].map(({ ids, ...load }, i) => {
     const script = join(bench.directory, `${i}.lua`);
-    writeScript(
-      script,
-      request,
-      ids.map((id) => `/in/${id}`),
-    );
-    return { ...load, script, windows: [] as Window[] };
+    const paths = ids.map((id) => `/in/${id}`);
+    writeScript(script, request, paths);
+    return { ...load, script, windows: [] as LoadWindow[] };
   });
-  const clients = await Promise.all(
-    (
-      [
-        ['empty: claim of 100, with its ack', empty, emptyAgent.credential],
-        ['claim of 100, with its ack, of 4 webhooks', full, narrow.text],
-        ['claim of 100, with its ack, of 10,000 webhooks', full, wide.text],
-      ] as const
-    ).map(async ([name, { bench, weir }, credential]) => {
-      const client = await openAgent(weir.origin, credential);
-      context.undo(() => client.close());
-      return { name, client, looks: new Looks(bench.database, weir.processes) };
-    }),
-  );
+  const openClient = async (name: string, { bench, weir }: Server, credential: string) => {
+    const client = await openBenchAgent(weir.origin, credential);
+    context.undo(() => client.close());
+    return { name, client, looks: new Looks(bench.database, weir.processes) };
+  };
+  const clients = [
+    await openClient('empty: claim of 100, with its ack', empty, emptyAgent.credential),
+    await openClient('claim of 100, with its ack, of 4 webhooks', full, narrow.text),
+    await openClient('claim of 100, with its ack, of 10,000 webhooks', full, wide.text),
+  ];
   const looks = new Looks(bench.database, [full.weir.pid, ...full.weir.processes]);
   const look = lookWith(full.weir.origin, await full.weir.addToken());
-  const places = placesOf(webhookIds[Math.floor(webhookIds.length / 2)]!.id, [other!.id, first.agentId]);
+  const places = placesOf(allIds[Math.floor(allIds.length / 2)]!, [other!.id, first.agentId]);
 
   for (let round = 1; round <= context.rounds; round++) {
     for (const { name, server, windows, script, seconds } of loads) {
       const { origin: url, processes } = server.weir;
       const store = keptTable(server.bench.database, 'events');
       const order = { url, script, processes, store, connections: CONNECTIONS };
-      const window = await measureWindow({ ...context, seconds }, server.bench.database, order);
+      const window = await measureLoad({ ...context, seconds }, server.bench.database, order);
       windows.push(window);
       context.say(
         `${name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us, Postgres ${formatNumber(window.us.postgres)}`,
       );
     }
     for (const { name, client, looks } of clients) await looks.timeClaims(name, client, CLAIMS);
-    await looks.timePlaces(places, look, LOOKS, context.signal);
+    await looks.timePlaces(places, look, context.signal);
     for (let i = 0; i < LOOKS; i++) {
       await delay(1_000);
       await looks.time('/metrics', async () => (await fetch(full.weir.metricsUrl)).text());
@@ -160,10 +147,9 @@ async function run(context: BenchContext): Promise<Outcome> {
   for (const server of servers) server.loadedMb = megabytesOf(server.weir);
   await delay(SETTLE_MS, undefined, { signal: context.signal });
   const rest = await measureRest(servers, IDLE_MS, context.signal);
-  const slow = await slowStatements(bench);
-  for (const line of slow) context.say(line);
+  const slow = await countSlowStatements(context, bench);
   const size = `${formatNumber(events)} events of ${SIZE.days} days with their history, filled in ${formatNumber(filledS)} s.`;
-  return report({ size, servers, loads, clients, looks, rest, slow: slow.length });
+  return report({ size, servers, loads, clients, looks, rest, slow });
 }
 
 async function startInTurns(context: BenchContext, name: string, bench: BenchDatabase): Promise<Server> {
@@ -192,51 +178,40 @@ async function addAgentOf({ weir }: Server) {
   return { webhookId, ...(await weir.addAgent([webhookId])) };
 }
 
-function report({ size, servers, loads, clients, looks, rest, slow }: Measured): Outcome {
-  const shown = (path: string) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, '{id}');
-  const pages = reportLooks(looks.timed, shown, PAGE_MS);
-  const claims = reportLooks(new Map(clients.flatMap(({ looks }) => [...looks.timed])), shown, PAGE_MS);
+function report({ size, servers, loads, clients, looks, rest, slow }: Measured): BenchOutcome {
+  const pages = reportLooks(looks.timed, PAGE_MS);
+  const claims = reportLooks(new Map(clients.flatMap(({ looks }) => [...looks.timed])), PAGE_MS);
   const claimMs = clients.map(({ looks }) => spreadOf([...looks.timed.values()][0]!.map(({ ms }) => ms)).median);
-  const rates = loads.map(({ windows }) => windows.map(({ requestsPerSecond }) => requestsPerSecond));
-  const ratios = loads.slice(1).map(({ name }, i) => ({
-    of: name,
-    to: loads[0]!.name,
-    values: ratioByRound(rates[i + 1]!, rates[0]!),
-  }));
+  const claimGoals = clients.slice(1).map(({ name }, i) => {
+    return atLeast(`rate, ${name}, over empty:`, [claimMs[0]! / claimMs[i + 1]!], 0.8);
+  });
+  const ratesOf = ({ windows }: Measured['loads'][number]) => windows.map((window) => window.requestsPerSecond);
+  const [empty, ...others] = loads as [Measured['loads'][number], ...Measured['loads']];
+  const ratios = others.map((one) => {
+    return { of: one.name, to: empty.name, values: ratioByRound(ratesOf(one), ratesOf(empty)) };
+  });
+  const starts = tabulate('start', servers, [
+    ['ms', null, ({ startMs }) => startMs],
+    ['memory of a process, MB', null, ({ startMb }) => startMb],
+    ['after the loads, MB', null, ({ loadedMb }) => [loadedMb]],
+  ]);
+  const receiving = tabulate(`${CONNECTIONS} connections`, loads, [
+    ['requests/s', null, ratesOf],
+    ['event loop, us', null, ({ windows }) => windows.map(({ us }) => us.eventLoop)],
+    ['Postgres, us', null, ({ windows }) => windows.map(({ us }) => us.postgres)],
+    ['all, us', null, ({ windows }) => windows.map(totalUs)],
+  ]);
   return {
-    tables: [
-      {
-        header: ['start', 'ms', 'memory of a process, MB', 'after the loads, MB'],
-        rows: servers.map(({ name, startMs, startMb, loadedMb }) => [
-          name,
-          ...[startMs, startMb].map((values) => formatSpread(values)),
-          formatNumber(loadedMb),
-        ]),
-      },
-      {
-        header: ['256 connections', 'requests/s', 'event loop, us', 'Postgres, us', 'all, us'],
-        rows: loads.map(({ name, windows }, i) => [
-          name,
-          formatSpread(rates[i]!),
-          ...(['eventLoop', 'postgres'] as const).map((of) => formatSpread(windows.map(({ us }) => us[of]))),
-          formatSpread(windows.map(totalUs)),
-        ]),
-      },
-      claims.table,
-      pages.table,
-      rest,
-    ],
+    tables: [starts.table, receiving.table, claims.table, pages.table, rest],
     measures: [...claims.measures, ...pages.measures],
     ratios,
     goals: [
       ...ratios.map(({ of, values }) => atLeast(`requests/s, ${of} over empty:`, values, 0.9)),
-      ...clients
-        .slice(1)
-        .map(({ name }, i) => atLeast(`rate, ${name}, over empty:`, [claimMs[0]! / claimMs[i + 1]!], 0.8)),
+      ...claimGoals,
       ...pages.goals,
       below(`statements above ${STATEMENT_MS} ms:`, [slow], 1),
     ],
     notes: [`${size} Each Weir has 1 process on a Postgres of its own; the load generator shares the cores.`],
-    faults: loads.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
+    faults: loads.flatMap(({ name, windows }) => windowFaults(name, windows)),
   };
 }

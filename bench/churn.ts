@@ -9,18 +9,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
 import type { Database } from '../server/store/connect/pool.ts';
-import { openAgent } from './lib/agent.ts';
+import { type AgentClient, openBenchAgent } from './lib/agent.ts';
 import { storeEvents } from './lib/backlog.ts';
 import { connectNative, postgresPids } from './lib/database.ts';
-import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
+import { type BenchContext, type BenchOutcome, below, type Scenario, tabulate } from './lib/outcome.ts';
 import { formatNumber, percentile } from './lib/stats.ts';
-import { openWeir } from './lib/weir.ts';
+import { type OpenedWeir, openWeir } from './lib/weir.ts';
 
 const EVENTS_A_SECOND = 500;
 const PARTS_A_SECOND = 5;
 const BODY_BYTES = 1024;
 const CLAIM_MAX = 100;
 const WAIT_SECONDS = 1;
+const MIB = 1_048_576;
 /** The last part of a window, in which claims are compared: what has grown has grown by then. */
 const COMPARED = 1 / 3;
 
@@ -42,13 +43,11 @@ interface Phase {
   bytes: { start: number; most: number; end: number };
 }
 
-type Opened = Awaited<ReturnType<typeof openWeir>>;
-
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   const opened = await openWeir(context);
   const webhook = await opened.weir.addWebhook();
   const { credential } = await opened.weir.addAgent([webhook.id]);
-  const client = await openAgent(opened.weir.origin, credential);
+  const client = await openBenchAgent(opened.weir.origin, credential);
   context.undo(() => client.close());
   const measure = async (name: string) => {
     const phase = await pass(context, opened, { name, webhookId: webhook.id, client });
@@ -77,8 +76,8 @@ async function holdSnapshot(conninfo: string): Promise<() => Promise<void>> {
 
 async function pass(
   { seconds, signal }: BenchContext,
-  { database, weir }: Opened,
-  { name, webhookId, client }: { name: string; webhookId: string; client: Awaited<ReturnType<typeof openAgent>> },
+  { database, weir }: OpenedWeir,
+  { name, webhookId, client }: { name: string; webhookId: string; client: AgentClient },
 ): Promise<Phase> {
   const startMs = performance.now();
   const endMs = startMs + seconds * 1000;
@@ -102,22 +101,18 @@ async function pass(
     }
   };
   const consume = async () => {
-    for (;;) {
+    // A claim that waits follows one that found nothing. Only claims without a wait are timed.
+    for (let waits = false; ; ) {
       const claimedMs = performance.now();
-      // Without a wait: its time is that of the claim.
-      const deliveries = await client.claim({ max: CLAIM_MAX, waitSeconds: 0 });
+      const order = waits ? { max: 1, waitSeconds: WAIT_SECONDS } : { max: CLAIM_MAX, waitSeconds: 0 };
+      const deliveries = await client.claim(order);
       if (deliveries.length > 0) {
-        if (claimedMs >= comparedMs) phase.claimMs.push(performance.now() - claimedMs);
+        if (!waits && claimedMs >= comparedMs) phase.claimMs.push(performance.now() - claimedMs);
         await client.ack(deliveries);
         phase.deliveries += deliveries.length;
-      } else if (performance.now() >= endMs) return;
-      else await client.claim({ max: 1, waitSeconds: WAIT_SECONDS }).then((found) => settle(found));
+      } else if (!waits && performance.now() >= endMs) return;
+      waits = !waits && deliveries.length === 0;
     }
-  };
-  const settle = async (found: Awaited<ReturnType<typeof client.claim>>) => {
-    if (found.length === 0) return;
-    await client.ack(found);
-    phase.deliveries += found.length;
   };
   await Promise.all([produce(), consume()]);
   const { before, deliveries } = compared!;
@@ -132,39 +127,24 @@ async function liveBytes(database: Database): Promise<number> {
   return row!.bytes;
 }
 
-const mebibytes = (bytes: number) => formatNumber(bytes / 1_048_576);
+const mebibytes = (bytes: number) => formatNumber(bytes / MIB);
 
-function summarise({ seconds }: BenchContext, phases: readonly Phase[]): Outcome {
+function summarise({ seconds }: BenchContext, phases: readonly Phase[]): BenchOutcome {
   const [atRest, beside, after] = phases as [Phase, Phase, Phase];
   const p50 = ({ claimMs }: Phase) => percentile(claimMs, 0.5);
+  const { table, measures } = tabulate('', phases, [
+    ['deliveries', null, ({ deliveries }) => [deliveries]],
+    ['claim p50 ms', ['claim p50', 'ms'], (phase) => [p50(phase)]],
+    ['claim p95 ms', null, ({ claimMs }) => [percentile(claimMs, 0.95)]],
+    ['Postgres, us a delivery', ['Postgres', 'us'], ({ postgresUs }) => [postgresUs]],
+    ['MiB at the start', null, ({ bytes }) => [bytes.start / MIB]],
+    ['at most', null, ({ bytes }) => [bytes.most / MIB]],
+    ['at the end', null, ({ bytes }) => [bytes.end / MIB]],
+    [null, ['live table', 'bytes'], ({ bytes }) => [bytes.end]],
+  ]);
   return {
-    tables: [
-      {
-        header: [
-          '',
-          'deliveries',
-          'claim p50 ms',
-          'claim p95 ms',
-          'Postgres, us a delivery',
-          'MiB at the start',
-          'at most',
-          'at the end',
-        ],
-        rows: phases.map((phase) => [
-          phase.name,
-          formatNumber(phase.deliveries),
-          formatNumber(p50(phase)),
-          formatNumber(percentile(phase.claimMs, 0.95)),
-          formatNumber(phase.postgresUs),
-          ...Object.values(phase.bytes).map(mebibytes),
-        ]),
-      },
-    ],
-    measures: phases.flatMap((phase) => [
-      { name: `${phase.name}: claim p50`, unit: 'ms', values: [p50(phase)] },
-      { name: `${phase.name}: Postgres`, unit: 'us', values: [phase.postgresUs] },
-      { name: `${phase.name}: live table`, unit: 'bytes', values: [phase.bytes.end] },
-    ]),
+    tables: [table],
+    measures,
     goals: [
       below('live table at the end over the start, at rest:', [atRest.bytes.end / atRest.bytes.start], 1.5, 'times'),
       below('claim beside a snapshot over at rest, p50:', [p50(beside) / p50(atRest)], 2, 'times'),

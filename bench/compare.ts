@@ -21,7 +21,7 @@ import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.
 /** Median and unit of each measure of one round. */
 type Round = Map<string, { value: number; unit: string }>;
 
-export interface Comparison {
+interface Comparison {
   name: string;
   unit: string;
   a: number[];
@@ -33,7 +33,7 @@ export interface Comparison {
 const ROUNDS_MIN = 4;
 /** A change below this share is not reported, however small the spread is. */
 const CHANGE_MIN = 0.02;
-/** Units of which more is better, and those of which less is. The rest are counts of a window. */
+/** Units of which more is better, and units of which less is better. Measures with other units are counts, and not compared. */
 const more = /\/s$/;
 const less = /^(ms|us|ns|MB|KiB|s)$/;
 

@@ -9,13 +9,21 @@
 
 import { Agent } from '../server/deliver/client/index.ts';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
-import { openAgent } from './lib/agent.ts';
+import { openBenchAgent } from './lib/agent.ts';
 import { type Backlog, countDone, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { createPast, postgresPids, settledRows } from './lib/database.ts';
 import { openLeastQueue, renewLeastQueue } from './lib/least-queue.ts';
-import { atLeast, type BenchContext, below, inRounds, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
-import { openWeir } from './lib/weir.ts';
+import {
+  atLeast,
+  type BenchContext,
+  type BenchOutcome,
+  below,
+  inRounds,
+  type Scenario,
+  tabulate,
+} from './lib/outcome.ts';
+import { formatNumber, ratioByRound } from './lib/stats.ts';
+import { type OpenedWeir, openWeir } from './lib/weir.ts';
 import { ownUs } from './lib/window.ts';
 
 const STORED = 50_000;
@@ -60,7 +68,7 @@ interface Drain {
   countDone: () => Promise<number>;
 }
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   const opened = await openWeir(context);
   const { database } = opened;
   await createPast(database, HISTORY_DAYS);
@@ -78,10 +86,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(drains, faults);
 }
 
-async function openDrains(
-  context: BenchContext,
-  { conninfo, database, weir }: Awaited<ReturnType<typeof openWeir>>,
-): Promise<Drain[]> {
+async function openDrains(context: BenchContext, { conninfo, database, weir }: OpenedWeir): Promise<Drain[]> {
   const webhook = await weir.addWebhook();
   const agent = await weir.addAgent([webhook.id]);
   const backlog: Backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
@@ -90,7 +95,7 @@ async function openDrains(
   const least = await openLeastQueue(database, conninfo);
   context.undo(() => least.close());
   // All consumers share one session: sign-ins are rate-limited, and each claim in flight has its own connection anyway.
-  const client = await openAgent(weir.origin, agent.credential);
+  const client = await openBenchAgent(weir.origin, agent.credential);
   context.undo(() => client.close());
   const library = new Agent({ url: weir.origin, credential: agent.credential });
   context.undo(() => library.close());
@@ -122,10 +127,7 @@ async function openDrains(
     renew: () => renewLeastQueue(database, STORED, BODY_BYTES),
     countDone: async () => STORED - (await settledRows(database, 'least_queue')),
   };
-  const ofWeir = {
-    renew: () => renewDeliveries(database, backlog),
-    countDone: () => countDone(database),
-  };
+  const ofWeir = { renew: () => renewDeliveries(database, backlog), countDone: () => countDone(database) };
   const drain = (way: Drain['way'], size: number, name: string, work: Drain['work']): Drain => {
     return { ...(way === 'least queue' ? ofLeast : ofWeir), way, size, name, work, turns: [] };
   };
@@ -168,7 +170,7 @@ function steps(step: () => Promise<number>, consumers = 1): Drain['work'] {
 async function measure(
   { seconds, signal }: BenchContext,
   { work }: Drain,
-  { database, weir }: Awaited<ReturnType<typeof openWeir>>,
+  { database, weir }: OpenedWeir,
 ): Promise<{ done: number; turn: Turn }> {
   signal.throwIfAborted();
   const read = async () => readProcessor(weir.processes, await postgresPids(database));
@@ -180,11 +182,7 @@ async function measure(
   const own = process.cpuUsage(ownBefore);
   signal.throwIfAborted();
   const time = timeBetween(before, await read());
-  const us = {
-    postgres: time.postgres / done,
-    weir: ownUs(time) / done,
-    client: (own.user + own.system) / done,
-  };
+  const us = { postgres: time.postgres / done, weir: ownUs(time) / done, client: (own.user + own.system) / done };
   return { done, turn: { perSecond, us } };
 }
 
@@ -195,12 +193,12 @@ const notes = [
   `Deliveries are partitioned by ${HISTORY_DAYS} days of history and those ahead.`,
 ];
 
-function summarise(drains: readonly Drain[], faults: string[]): Outcome {
+function summarise(drains: readonly Drain[], faults: string[]): BenchOutcome {
   const rates = ({ turns }: Drain) => turns.map(({ perSecond }) => perSecond);
   const usOf = ({ turns }: Drain, ...of: Part[]) => turns.map(({ us }) => of.reduce((sum, part) => sum + us[part], 0));
   const find = (way: Drain['way'], size: number) => drains.find((one) => one.way === way && one.size === size)!;
   const library = (size: number) => find('client library', size);
-  const overLeast = (way: 'HTTP' | 'one request', size: number): Ratio => ({
+  const overLeast = (way: 'HTTP' | 'one request', size: number) => ({
     of: `${find(way, size).name}, CPU of Weir and Postgres`,
     to: 'least queue, with its client',
     values: ratioByRound(
@@ -209,22 +207,14 @@ function summarise(drains: readonly Drain[], faults: string[]): Outcome {
     ),
   });
   const rate = (one: Drain, limit: number) => atLeast(`${one.name}:`, rates(one), limit, 'deliveries/s');
+  const { table, measures } = tabulate('', drains, [
+    ['deliveries/s', ['', 'deliveries/s'], rates],
+    ...parts.map((part) => [`${part}, us`, [part, 'us'], (one: Drain) => usOf(one, part)] as const),
+    ['all, us', null, (one) => usOf(one, ...parts)],
+  ]);
   return {
-    tables: [
-      {
-        header: ['', 'deliveries/s', ...parts.map((part) => `${part}, us`), 'all, us'],
-        rows: drains.map((one) => [
-          one.name,
-          formatSpread(rates(one)),
-          ...parts.map((part) => formatSpread(usOf(one, part))),
-          formatSpread(usOf(one, ...parts)),
-        ]),
-      },
-    ],
-    measures: drains.flatMap((one) => [
-      { name: one.name, unit: 'deliveries/s', values: rates(one) },
-      ...parts.map((part) => ({ name: `${one.name}: ${part}`, unit: 'us', values: usOf(one, part) })),
-    ]),
+    tables: [table],
+    measures,
     ratios: SIZES.flatMap((size) => [overLeast('HTTP', size), overLeast('one request', size)]),
     goals: [
       ...SIZES.flatMap((size) => {

@@ -94,13 +94,13 @@ function spread(run, name) {
   return `${rounded(median(run, name))} (${rounded(low)} to ${rounded(high)})`;
 }
 
-/** What the newest run measured: the names of the measures that end so, without the end. */
-export function namesOf({ measures }, end) {
+/** Names of the measures of the newest run that have this end, without it. */
+export function namesEndingIn({ measures }, end) {
   return Object.keys(measures).flatMap((name) => (name.endsWith(end) ? name.slice(0, -end.length) : []));
 }
 
 function receiving(run, last = []) {
-  const names = namesOf(run, ': rate').filter((name) => !/connections?$|\d (B|KiB)|fields$/.test(name));
+  const names = namesEndingIn(run, ': rate').filter((name) => !/connections?$|\d (B|KiB)|fields$/.test(name));
   return table(
     ['receiving, 256 connections', 'requests/s', 'p99', 'CPU of a request, of that the store', ...last],
     names.map((name) => [
@@ -118,7 +118,7 @@ function consuming() {
   const columns = ['jobs/s, 1, 10, 100 at a time', 'CPU of a job', '4 consumers of 10: jobs/s, CPU'];
   return table(
     ['consuming with an empty handler', ...columns, 'commit to handler at 100/s, p50, p95'],
-    namesOf(peers, ', concurrency 10: jobs').map((name) => [
+    namesEndingIn(peers, ', concurrency 10: jobs').map((name) => [
       name,
       of(name, (each) => median(peers, `${each}: jobs`)).join('; '),
       `${of(name, (each) => sum(peers, each, JOB_CPU)).join(', ')} µs`,

@@ -16,7 +16,7 @@ import { CopyEncoder, type EventRow } from '../server/store/copy/rows.ts';
 import { Directory } from '../server/store/directory.ts';
 import { isoTime, uuidText, uuidv7 } from '../server/store/ids.ts';
 import { parseLeased } from '../server/store/queries/claims/lease.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import type { BenchContext, BenchOutcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 
 const ROWS = 100;
@@ -46,23 +46,15 @@ const HEADERS = [
   ...['x-github-hook-id', '292430182', 'x-forwarded-proto', 'https'],
 ];
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   // As in a serving process: a class of ioredis, which this program loads too, makes methods of strings slow.
   restoreStringMethods();
   const pairs = await makePairs();
   const values = new Map<string, number[]>();
   for (let round = 1; round <= context.rounds; round++) {
-    for (const [name, call, plainName, plain, units = 1] of pairs)
-      for (const [each, ns] of await measurePair(
-        [
-          [name, call],
-          [plainName, plain],
-        ],
-        units,
-        round === 1,
-        context,
-      ))
-        values.set(each, [...(values.get(each) ?? []), ns]);
+    for (const pair of pairs)
+      for (const [name, ns] of await measurePair(pair, round === 1, context))
+        values.set(name, [...(values.get(name) ?? []), ns]);
     context.say(`round ${round} of ${context.rounds} done`);
   }
   const of = (name: string) => values.get(name)!;
@@ -91,8 +83,7 @@ async function run(context: BenchContext): Promise<Outcome> {
 
 /** Measures both in turn in one tinybench run; resolves with nanoseconds per unit. */
 async function measurePair(
-  calls: readonly [string, Call][],
-  units: number,
+  [name, call, plainName, plain, units = 1]: Pair,
   first: boolean,
   { seconds, signal }: BenchContext,
 ): Promise<[string, number][]> {
@@ -101,15 +92,15 @@ async function measurePair(
   // The first round starts with a warm-up, so that both functions are compiled before measuring.
   const warmup = first ? { warmupTime: 300 } : { warmup: false };
   const bench = new Bench({ time: seconds * 1000, throws: true, ...warmup });
-  for (const [name, call] of calls)
+  for (const [each, work] of Object.entries({ [name]: call, [plainName]: plain }))
     bench.add(
-      name,
+      each,
       () => {
         const startMs = performance.now();
         let used = 0;
-        for (let i = 0; i < sampleCalls; i++) used += use(call());
+        for (let i = 0; i < sampleCalls; i++) used += use(work());
         const ms = performance.now() - startMs;
-        if (used === 0) throw new Error(`${name} returned nothing`);
+        if (used === 0) throw new Error(`${each} returned nothing`);
         return { overriddenDuration: ms / (sampleCalls * units), overriddenIterationCost: ms };
       },
       { async: false },

@@ -12,8 +12,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { watchResident } from '../server/operate/load/child.ts';
 import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread } from './lib/stats.ts';
+import { type BenchContext, type BenchOutcome, below, type Scenario, tabulate } from './lib/outcome.ts';
+import { formatNumber } from './lib/stats.ts';
 import { startWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
 
@@ -49,7 +49,7 @@ interface Series {
   rest: Resident[];
 }
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   requireWrk();
   const bench = await openBenchDatabase(context);
   const scriptOf = (bodyBytes: number) => join(bench.directory, `${bodyBytes}.lua`);
@@ -63,13 +63,10 @@ async function run(context: BenchContext): Promise<Outcome> {
     try {
       const pid = weir.processes[0]!;
       for (const series of all) {
+        const { seconds, signal } = context;
         const load = LOADS.find(({ name }) => name === series.name);
-        const send = async () => {
-          if (load === undefined) return;
-          const { connections, bodyBytes } = load;
-          const order = { url: weir.url, script: scriptOf(bodyBytes), connections, seconds: context.seconds };
-          await runWrk(order, context.signal);
-        };
+        const send = async () =>
+          load && runWrk({ ...load, url: weir.url, script: scriptOf(load.bodyBytes), seconds }, signal);
         series.peakMb.push((await watchResident([pid], send)).peakBytes / MB);
         await emptyTable(bench.database, 'events');
         await delay(REST_MS, undefined, { signal: context.signal });
@@ -101,28 +98,17 @@ function residentOf(pid: number): Resident {
   return { allMb: (all * KIB) / MB, ownMb: ((all - executable) * KIB) / MB };
 }
 
-function summarise(all: readonly Series[]): Outcome {
-  const rest = ({ rest }: Series, key: keyof Resident) => rest.map((one) => one[key]);
+function summarise(all: readonly Series[]): BenchOutcome {
+  const rested = ({ rest }: Series) => rest.map(({ allMb }) => allMb);
+  const { table, measures } = tabulate('memory of a process', all, [
+    ['highest, MB', ['highest', 'MB'], ({ peakMb }) => peakMb],
+    [`after ${REST_MS / 1_000} s, MB`, ['after a rest', 'MB'], rested],
+    ['without the executable, MB', ['without the executable', 'MB'], ({ rest }) => rest.map(({ ownMb }) => ownMb)],
+  ]);
   return {
-    tables: [
-      {
-        header: ['memory of a process', 'highest, MB', `after ${REST_MS / 1_000} s, MB`, 'without the executable, MB'],
-        rows: all.map((series) => [
-          series.name,
-          formatSpread(series.peakMb),
-          formatSpread(rest(series, 'allMb')),
-          formatSpread(rest(series, 'ownMb')),
-        ]),
-      },
-    ],
-    measures: all.flatMap((series) => [
-      { name: `${series.name}: highest`, unit: 'MB', values: series.peakMb },
-      { name: `${series.name}: after a rest`, unit: 'MB', values: rest(series, 'allMb') },
-      { name: `${series.name}: without the executable`, unit: 'MB', values: rest(series, 'ownMb') },
-    ]),
-    goals: all.map((series) =>
-      below(`memory of a process after a rest, ${series.name}:`, rest(series, 'allMb'), MB_MAX, 'MB'),
-    ),
+    tables: [table],
+    measures,
+    goals: all.map((one) => below(`memory of a process after a rest, ${one.name}:`, rested(one), MB_MAX, 'MB')),
     notes: [
       'One serving process. Resident memory (VmRSS, sampled four times a second; after the rest the sum of smaps).',
     ],

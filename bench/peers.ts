@@ -14,18 +14,10 @@ import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { createPast, openBenchDatabase, pgOptions } from './lib/database.ts';
-import { type BenchContext, inRounds, type Outcome, type Scenario } from './lib/outcome.ts';
+import type { BenchContext, BenchOutcome, Scenario } from './lib/outcome.ts';
 import { projectRoot } from './lib/paths.ts';
-import {
-  BODY_BYTES,
-  cellsOf,
-  type Latency,
-  measureCell,
-  measureLatency,
-  STORED,
-  summariseConsumers,
-} from './lib/peer-consumers.ts';
-import { measureReceiver, startPeerReceiver, summariseReceivers, weirReceivers } from './lib/peer-receivers.ts';
+import { BODY_BYTES, measureConsumers, STORED } from './lib/peer-consumers.ts';
+import { measureReceivers, startPeerReceiver, weirReceivers } from './lib/peer-receivers.ts';
 import { startRedis } from './lib/redis.ts';
 import { startWeir } from './lib/weir.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
@@ -34,6 +26,7 @@ import type { QueueName } from './peers/queues/open.ts';
 /** The default of RETENTION_DAYS: Weir's tables have these partitions after a month. */
 const HISTORY_DAYS = 30;
 const POSTGRES_QUEUES: readonly QueueName[] = ['graphile-worker', 'graphile-worker, batches', 'pg-boss'];
+const PEERS = ['fastify', 'graphile-worker', 'pg-boss', 'bullmq'];
 const WEIR_QUEUES: readonly QueueName[] = ['agent.run', 'plain HTTP', 'MCP'];
 
 export const peers: Scenario = {
@@ -43,7 +36,7 @@ export const peers: Scenario = {
   run,
 };
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   requireWrk();
   const packages = installPeers(context.say);
   const bench = await openBenchDatabase(context);
@@ -82,28 +75,17 @@ async function run(context: BenchContext): Promise<Outcome> {
       if (!WEIR_QUEUES.includes(queue) && queue !== 'graphile-worker, batches')
         receivers.push(await startPeerReceiver(context, receiving, queue));
   }
-  await inRounds(context, receivers, (receiver) => measureReceiver(context, bench, receiver));
+  const received = await measureReceivers(context, bench, receivers);
 
   const backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
-  const latencies = queues.map((queue): Latency => ({ queue, p50Ms: [], p95Ms: [] }));
-  const consuming = {
-    bench,
-    redis,
-    order,
-    weirPids: one.processes,
-    renewWeir: () => renewDeliveries(bench.database, backlog),
+  const renewWeir = () => renewDeliveries(bench.database, backlog);
+  const fillWeir = async () => {
+    await bench.database.query({ text: 'truncate events, deliveries' });
+    await storeEvents(bench.database, backlog);
   };
-  await inRounds(context, latencies, (latency) => measureLatency(context, consuming, latency));
-  await bench.database.query({ text: 'truncate events, deliveries' });
-  await storeEvents(bench.database, backlog);
-  const cells = cellsOf(queues);
-  await inRounds(context, cells, (cell) => measureCell(context, consuming, cell));
-
-  const received = summariseReceivers(receivers);
-  const consumed = summariseConsumers(cells, latencies);
-  const versions = ['fastify', 'graphile-worker', 'pg-boss', 'bullmq'].map(
-    (name) => `${name} ${packages.version(name)}`,
-  );
+  const consuming = { ...receiving, weirPids: one.processes, fillWeir, renewWeir };
+  const consumed = await measureConsumers(context, consuming, queues);
+  const versions = PEERS.map((name) => `${name} ${packages.version(name)}`);
   return {
     tables: [received.table, ...consumed.tables],
     measures: [...received.measures, ...consumed.measures],
@@ -125,7 +107,7 @@ async function run(context: BenchContext): Promise<Outcome> {
 
 const FILES = ['package.json', 'package-lock.json'];
 
-/** Installs them beside the built contestants, unless that was done from the same lock file. `reason`: why not; null: they are installed. */
+/** Installs the peers beside the built contestants, unless they are there from the same lock file. `reason` is null unless that failed. */
 function installPeers(say: BenchContext['say']): { version: (name: string) => string; reason: string | null } {
   const source = join(projectRoot, 'bench/peers');
   // The chunks that the built contestants share are in dist/bench too.

@@ -1,17 +1,17 @@
 /** Draws views/docs/speed.svg from the newest run in bench/results/peers.jsonl: `node bench/plot.mjs`. */
 import { writeFileSync } from 'node:fs';
-import { namesOf, newest } from './figures.mjs';
+import { namesEndingIn, newest } from './figures.mjs';
 
 const peers = newest('peers');
 const found = (name) => peers.measures[name];
 
 const receiving = {
-  names: namesOf(peers, ': rate').filter((name) => !name.startsWith('bare')),
+  names: namesEndingIn(peers, ': rate').filter((name) => !name.startsWith('bare')),
   rate: 'rate',
   parts: ['eventLoop', 'signatures', 'other', 'postgres'],
 };
 const consuming = {
-  names: namesOf(peers, ', concurrency 10: jobs').map((name) => `${name}, concurrency 10`),
+  names: namesEndingIn(peers, ', concurrency 10: jobs').map((name) => `${name}, concurrency 10`),
   rate: 'jobs',
   parts: ['client', 'weir', 'store'],
 };

@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import { CommandError } from '../server/base/command/io.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import type { BenchContext, Outcome, Scenario, Table } from './lib/outcome.ts';
+import type { BenchContext, BenchOutcome, Scenario, Table } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
 import { formatNumber } from './lib/stats.ts';
 import { startWeir } from './lib/weir.ts';
@@ -35,7 +35,7 @@ export const profile: Scenario = {
   run,
 };
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   requireWrk();
   requirePerf();
   const bench = await openBenchDatabase(context);

@@ -13,9 +13,17 @@ import { benchBody, signedRequest } from '../server/operate/load/environment.ts'
 import { parts } from '../server/operate/load/processor.ts';
 import { BARE, type Contestant, LEAST, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import { atLeast, type BenchContext, below, inRounds, type Outcome, type Ratio, type Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { faultsOf, measuresOf, measureWindow, ownUs, totalUs, type Window } from './lib/window.ts';
+import {
+  atLeast,
+  type BenchContext,
+  type BenchOutcome,
+  below,
+  inRounds,
+  type Scenario,
+  tabulate,
+} from './lib/outcome.ts';
+import { formatNumber, ratioByRound } from './lib/stats.ts';
+import { type LoadWindow, loadFigures, measureLoad, ownUs, totalUs, windowFaults } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 interface Load {
@@ -52,32 +60,33 @@ export const receive: Scenario = {
 
 /** The windows of one contestant under one load, one per round. */
 interface Series {
+  /** That of the contestant, and of the load unless it is the main one. */
+  name: string;
   contestant: Contestant;
   load: Load;
-  windows: Window[];
+  windows: LoadWindow[];
 }
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   requireWrk();
   const bench = await openBenchDatabase(context);
   const contestants = await startContestants(context, bench);
   const all: Series[] = LOADS.flatMap((load) => {
     writeScript(scriptOf(load), withFields(signedRequest(bench.secret, benchBody(load.bodyBytes)), load.fields));
-    return contestants.map((contestant) => ({ contestant, load, windows: [] }));
+    const suffix = load === MAIN ? '' : `, ${load.name}`;
+    return contestants.map((contestant) => ({ name: contestant.name + suffix, contestant, load, windows: [] }));
   });
 
   function scriptOf(load: Load): string {
     return join(bench.directory, `${LOADS.indexOf(load)}.lua`);
   }
 
-  await inRounds(context, all, async ({ contestant, load, windows }) => {
-    const { connections } = load;
-    const order = { ...contestant, script: scriptOf(load), connections };
-    const window = await measureWindow(context, bench.database, order);
+  await inRounds(context, all, async ({ name, contestant, load, windows }) => {
+    const order = { ...contestant, script: scriptOf(load), connections: load.connections };
+    const window = await measureLoad(context, bench.database, order);
     windows.push(window);
     return (
-      `${contestant.name}, ${load.name}: ` +
-      `${formatNumber(window.requestsPerSecond)} requests/s, p99 ${formatNumber(window.p99Ms)} ms, ` +
+      `${name}: ${formatNumber(window.requestsPerSecond)} requests/s, p99 ${formatNumber(window.p99Ms)} ms, ` +
       `${formatNumber(ownUs(window.us))} us and ${formatNumber(window.us.postgres)} of Postgres`
     );
   });
@@ -92,17 +101,18 @@ function withFields<Request extends { headers: Record<string, string> }>(request
   return { ...request, headers };
 }
 
-function summarise(all: readonly Series[]): Outcome {
+function summarise(all: readonly Series[]): BenchOutcome {
   const windows = (name: string, load: Load) =>
     all.find((one) => one.contestant.name === name && one.load === load)!.windows;
-  const ratio = (of: string, to: string, value: (window: Window) => number, what: string, load = MAIN): Ratio => ({
+  const ratio = (of: string, to: string, value: (window: LoadWindow) => number, what: string, load = MAIN) => ({
     of: `${of}, ${what}${load === MAIN ? '' : `, ${load.name}`}`,
     to,
     values: ratioByRound(windows(of, load).map(value), windows(to, load).map(value)),
   });
-  const rate = (window: Window) => window.requestsPerSecond;
-  const own = ({ us }: Window) => ownUs(us);
-  const rates = [WEIR_1, WEIR_2, LEAST].map((one) => ratio(one, BARE, rate, 'requests/s'));
+  const own = ({ us }: LoadWindow) => ownUs(us);
+  const rates = [WEIR_1, WEIR_2, LEAST].map((one) =>
+    ratio(one, BARE, ({ requestsPerSecond }) => requestsPerSecond, 'requests/s'),
+  );
   const costs = [
     ...[WEIR_1, WEIR_2, LEAST].flatMap((one) => [
       ratio(one, BARE, own, CPU),
@@ -114,33 +124,22 @@ function summarise(all: readonly Series[]): Outcome {
       ratio(weir, LEAST, ({ us }) => us.eventLoop, LOOP),
     ]),
   ];
+  const residentMb = windows(WEIR_1, MAIN).map((window) => window.residentMb);
+  const aloneMs = windows(WEIR_1, ALONE).map((window) => window.p50Ms);
   const timesOf = (of: string, to: string) =>
     [...rates, ...costs].find((one) => one.of === of && one.to === to)!.values;
+  const tableOf = (load: Load) => {
+    const shown = all.filter((one) => one.load === load).map((one) => ({ ...one, name: one.contestant.name }));
+    return tabulate(load.name, shown, loadFigures).table;
+  };
+  const titles = { eventLoop: 'event loop', signatures: 'signatures', other: 'other threads', postgres: 'Postgres' };
+  const { table: byPart } = tabulate('processor time per request, us', all, [
+    ...parts.map((part) => [titles[part], null, (one: Series) => one.windows.map(({ us }) => us[part])] as const),
+    ['all', null, (one) => one.windows.map(totalUs)],
+  ]);
   return {
-    tables: [
-      ...[MAIN, ALONE].map((load) => ({
-        header: [load.name, 'requests/s', 'p50 ms', 'p99 ms', 'MB of a process'],
-        rows: all
-          .filter((one) => one.load === load)
-          .map(({ contestant, windows: measured }) => [
-            contestant.name,
-            ...(['requestsPerSecond', 'p50Ms', 'p99Ms', 'residentMb'] as const).map((key) =>
-              formatSpread(measured.map((window) => window[key])),
-            ),
-          ]),
-      })),
-      {
-        header: ['processor time per request, us', 'event loop', 'signatures', 'other threads', 'Postgres', 'all'],
-        rows: all.map(({ contestant, load, windows: measured }) => [
-          `${contestant.name}, ${load.name}`,
-          ...parts.map((part) => formatNumber(spreadOf(measured.map(({ us }) => us[part])).median)),
-          formatSpread(measured.map(totalUs)),
-        ]),
-      },
-    ],
-    measures: all.flatMap(({ contestant: { name }, load, windows: measured }) =>
-      measuresOf(load === MAIN ? name : `${name}, ${load.name}`, measured),
-    ),
+    tables: [tableOf(MAIN), tableOf(ALONE), byPart],
+    measures: tabulate('', all, loadFigures).measures,
     ratios: [...rates, ...costs],
     goals: [
       ...[WEIR_1, WEIR_2].flatMap((weir) => [
@@ -151,38 +150,20 @@ function summarise(all: readonly Series[]): Outcome {
       ]),
       atLeast(`requests/s, ${WEIR_1}, over the bare answer:`, timesOf(`${WEIR_1}, requests/s`, BARE), 0.33),
       atLeast(`requests/s, ${WEIR_2}, over the bare answer:`, timesOf(`${WEIR_2}, requests/s`, BARE), 0.38),
-      below(
-        'memory of a process under load:',
-        windows(WEIR_1, MAIN).map((window) => window.residentMb),
-        160,
-        'MB',
-      ),
-      below(
-        'p50 at 1 connection:',
-        windows(WEIR_1, ALONE).map((window) => window.p50Ms),
-        3,
-        'ms',
-      ),
+      below('memory of a process under load:', residentMb, 160, 'MB'),
+      below('p50 at 1 connection:', aloneMs, 3, 'ms'),
     ],
     notes: [
+      `Rows without a load are those of ${MAIN.name}, 1 KiB and 5 header fields.`,
       'Load generator (wrk, one thread, closed loop), Postgres and contestants share the cores.',
       'Processor time is user and system time of all threads; the ratio with Postgres compares with the bare answer, which has none.',
       'Memory is VmRSS, the highest sample of any serving process in a window; the memory of Postgres is not in it.',
     ],
-    faults: all.flatMap(faultsOfSeries),
+    // More rows than answers are valid: requests in flight when wrk exits are still committed, at most one per connection.
+    faults: all.flatMap(({ name, load, windows }) => windowFaults(name, windows, load.connections)),
   };
 }
 
 const CPU = 'CPU';
 const ALL = 'CPU with Postgres';
 const LOOP = 'CPU of the event loop';
-
-/** More rows than answers are valid: requests in flight when wrk exits are still committed, at most one per connection. */
-function faultsOfSeries({ contestant, load, windows }: Series): string[] {
-  const name = `${contestant.name}, ${load.name}`;
-  return windows.flatMap((window) => {
-    const { rows, answers2xx } = window;
-    const tooMany = rows !== null && rows > answers2xx + load.connections;
-    return [...faultsOf(name, window), ...(tooMany ? [`${name}: ${rows} events for ${answers2xx} responses`] : [])];
-  });
-}

@@ -9,10 +9,9 @@ import { churn } from './churn.ts';
 import { compare } from './compare.ts';
 import { drain } from './drain.ts';
 import { functions } from './functions.ts';
-import { describeMachine } from './lib/machine.ts';
 import type { BenchContext, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
-import { isMet, keepRecord, recordOf, renderReport } from './lib/report.ts';
+import { benchRecordOf, describeMachine, isMet, keepRecord, renderReport } from './lib/report.ts';
 import { memory } from './memory.ts';
 import { peers } from './peers.ts';
 import { profile } from './profile.ts';
@@ -21,19 +20,7 @@ import { tail } from './tail.ts';
 import { volume } from './volume.ts';
 
 /** In the order in which they run by default. */
-const scenarios: readonly Scenario[] = [
-  receive,
-  peers,
-  tail,
-  memory,
-  drain,
-  churn,
-  cells,
-  volume,
-  breadth,
-  functions,
-  profile,
-];
+const scenarios = [receive, peers, tail, memory, drain, churn, cells, volume, breadth, functions, profile];
 
 interface Options {
   list?: boolean;
@@ -78,10 +65,8 @@ async function main(): Promise<number> {
     .exitOverride()
     .enablePositionalOptions()
     .action(async (names: string[], options: Options) => {
-      if (options.list)
-        return void process.stdout.write(
-          scenarios.map(({ name, summary }) => `${name.padEnd(12)}${summary}\n`).join(''),
-        );
+      const list = scenarios.map(({ name, summary }) => `${name.padEnd(12)}${summary}\n`);
+      if (options.list) return void process.stdout.write(list.join(''));
       for (const scenario of chosen(names))
         exitCode = Math.max(exitCode, await measure(scenario, options, interrupt.signal));
     });
@@ -95,7 +80,7 @@ async function main(): Promise<number> {
     .exitOverride()
     .action(async (range: string, scenario: string, { rounds = COMPARED_ROUNDS, seconds = 0 }: Partial<Options>) => {
       const slower = await withUndo((undo) =>
-        compare(range, scenario, { rounds, seconds, events: undefined, signal: interrupt.signal, say, undo }),
+        compare(range, scenario, { rounds, seconds, signal: interrupt.signal, say, undo }),
       );
       exitCode = slower ? 1 : 0;
     });
@@ -115,11 +100,8 @@ function chosen(names: readonly string[]): readonly Scenario[] {
   if (names.length === 0) return scenarios;
   return names.map((name) => {
     const scenario = scenarios.find((each) => each.name === name);
-    if (scenario === undefined)
-      throw new CommandError(
-        `there is no scenario ${name}; there are: ${scenarios.map((each) => each.name).join(', ')}`,
-      );
-    return scenario;
+    if (scenario !== undefined) return scenario;
+    throw new CommandError(`there is no scenario ${name}; there are: ${scenarios.map((each) => each.name).join(', ')}`);
   });
 }
 
@@ -133,7 +115,7 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
 
   const outcome = await withUndo((undo) => scenario.run({ rounds, seconds, events, signal, say, undo }));
   process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
-  if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
+  if (options.keep) keepRecord(resultsDirectory, scenario, benchRecordOf(scenario, outcome, machine, conditions));
   const { goals = [], faults = [] } = outcome;
   const missed = options.gate === true && !goals.every(isMet);
   return faults.length > 0 || missed ? 1 : 0;

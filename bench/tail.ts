@@ -1,22 +1,21 @@
 /**
- * Scenario `tail`: the slowest requests at a constant rate (open loop), on a new embedded database as `weir start` makes it, beside Weir and the
- * least program on a database whose WAL files exist.
+ * Scenario `tail`: the slowest requests at a constant rate (open loop), on a new embedded database as `weir start` makes it, beside Weir and
+ * the least program on a database whose WAL files exist.
  *
  *     each round:  for each rate:  Weir, new | Weir, recycled | least, recycled | Weir, new, agents | Weir, recycled, agents
  */
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { emptyTable, freePort } from '../server/operate/load/environment.ts';
-import { gcFlags } from '../server/operate/primary/forks.ts';
+import { emptyTable } from '../server/operate/load/environment.ts';
 import { type Database, openDatabase } from '../server/store/connect/pool.ts';
 import { fillWalPool } from '../server/store/embedded/settings.ts';
-import { type AgentClient, type Delivery, openAgent } from './lib/agent.ts';
-import { startPeer, urlOn } from './lib/contestants.ts';
+import { type AgentClient, type BenchDelivery, openBenchAgent } from './lib/agent.ts';
+import { startLeast } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import { measureOpenLoop, type OpenLoopWindow, type Percentiles, WARM_UP_SECONDS } from './lib/open-loop.ts';
-import { type BenchContext, below, inRounds, type Outcome, type Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
+import { measureOpenLoop, OPEN_LOOP_WARM_UP_SECONDS, type OpenLoopWindow, type Percentiles } from './lib/open-loop.ts';
+import { type BenchContext, type BenchOutcome, below, inRounds, type Scenario, tabulate } from './lib/outcome.ts';
+import { formatNumber, ratioByRound } from './lib/stats.ts';
 import { type RunningWeir, startWeir } from './lib/weir.ts';
 
 const RATES = [1_500, 5_000, 10_000];
@@ -28,7 +27,7 @@ const WAIT_SECONDS = 1;
 const WAL_BYTES = 3_200;
 const WAL_FILE_BYTES = 2 ** 24;
 const WAL_FILES_MAX = 250;
-/** A new database is given so long to prepare itself. */
+/** Time that a new database has to prepare itself. */
 const READY_SECONDS = 60;
 /** Goals. */
 const TIMES_RECYCLED_MAX = 1.2;
@@ -37,7 +36,6 @@ const TIMES_ALONE_MAX = 2;
 const NEW = 'Weir, new database';
 const RECYCLED = 'Weir, recycled WAL';
 const LEAST = 'least program, recycled WAL';
-const SLICE_COLUMNS = ['p99 by 10 s', 'new WAL files', 'checkpoints'];
 const BESIDE = `, beside ${AGENTS} agents`;
 
 export const tail: Scenario = {
@@ -53,17 +51,15 @@ interface Series {
   windows: OpenLoopWindow[];
 }
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   const bench = await openBenchDatabase(context);
   const { secret } = bench;
   await recycleWal(context, bench.database);
   const weir = await startWeir({ ...bench, processes: 1 });
   context.undo(() => weir.stop());
   const [alone, served] = [await addTargets(weir, false), await addTargets(weir, true)];
-  const port = await freePort();
-  const least = await startPeer(LEAST, 'least', [String(port), bench.conninfo, secret], bench.directory, gcFlags);
-  context.undo(() => least.stop());
-  const bare: Targets = { urls: alone.urls.map(() => urlOn(port)), clients: [] };
+  const least = await startLeast(context, bench);
+  const leastTargets: Targets = { urls: alone.urls.map(() => least.url), clients: [] };
 
   const measure = ({ urls, clients }: Targets, perSecond: number, database: Database) =>
     whileClaiming(clients, () =>
@@ -93,7 +89,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const contestants: Record<string, (rate: number) => Promise<OpenLoopWindow>> = {
     [NEW]: (rate) => onNew(false, rate),
     [RECYCLED]: (rate) => onRecycled(alone, rate),
-    [LEAST]: (rate) => onRecycled(bare, rate),
+    [LEAST]: (rate) => onRecycled(leastTargets, rate),
     [NEW + BESIDE]: (rate) => onNew(true, rate),
     [RECYCLED + BESIDE]: (rate) => onRecycled(served, rate),
   };
@@ -105,21 +101,21 @@ async function run(context: BenchContext): Promise<Outcome> {
     windows.push(window);
     for (const [i, slice] of window.slices.entries())
       context.say(
-        `  ${(i + 1) * 10} s: ${figuresOf(slice)}, ${slice.newWalFiles} new WAL files, ${slice.checkpoints} checkpoints`,
+        `  ${(i + 1) * 10} s: ${percentilesText(slice)}, ${slice.newWalFiles} new WAL files, ${slice.checkpoints} checkpoints`,
       );
-    return `${contestant}, ${formatNumber(rate)}/s: ${figuresOf(window)}`;
+    return `${contestant}, ${formatNumber(rate)}/s: ${percentilesText(window)}`;
   });
   return summarise(all);
 }
 
 /** Makes the WAL files that the largest window fills, so that none is made in it. */
 async function recycleWal({ seconds, signal, say }: BenchContext, database: Database): Promise<void> {
-  const files = Math.ceil((Math.max(...RATES) * (seconds + WARM_UP_SECONDS) * WAL_BYTES) / WAL_FILE_BYTES);
+  const files = Math.ceil((Math.max(...RATES) * (seconds + OPEN_LOOP_WARM_UP_SECONDS) * WAL_BYTES) / WAL_FILE_BYTES);
   const kept = Math.min(files, WAL_FILES_MAX);
   say(`making ${kept} WAL files`);
   await database.query({ text: `alter system set min_wal_size = '${kept * 16}MB'` });
   await database.query({ text: 'select pg_reload_conf()' });
-  // Until this session has read it.
+  // This session reads the new setting within this time.
   await delay(1_000, undefined, { signal });
   await fillWalPool(database, Number.POSITIVE_INFINITY, signal);
 }
@@ -136,7 +132,7 @@ async function addTargets(weir: RunningWeir, withAgents: boolean): Promise<Targe
   for (let i = 0; i < AGENTS; i++) {
     const { id, url } = await weir.addWebhook();
     targets.urls.push(url);
-    if (withAgents) targets.clients.push(await openAgent(weir.origin, (await weir.addAgent([id])).credential));
+    if (withAgents) targets.clients.push(await openBenchAgent(weir.origin, (await weir.addAgent([id])).credential));
   }
   return targets;
 }
@@ -144,7 +140,7 @@ async function addTargets(weir: RunningWeir, withAgents: boolean): Promise<Targe
 async function whileClaiming<T>(clients: readonly AgentClient[], work: () => Promise<T>): Promise<T> {
   let working = true;
   const claim = async (client: AgentClient) => {
-    let ack: Delivery[] = [];
+    let ack: BenchDelivery[] = [];
     while (working || ack.length > 0) ack = await client.claim({ max: CLAIM_MAX, waitSeconds: WAIT_SECONDS, ack });
   };
   const claiming = Promise.all(clients.map(claim));
@@ -157,12 +153,12 @@ async function whileClaiming<T>(clients: readonly AgentClient[], work: () => Pro
   }
 }
 
-function figuresOf({ p50Ms, p99Ms, p999Ms, maxMs }: Percentiles): string {
+function percentilesText({ p50Ms, p99Ms, p999Ms, maxMs }: Percentiles): string {
   const [p50, p99, p999, max] = [p50Ms, p99Ms, p999Ms, maxMs].map(formatNumber);
   return `p50 ${p50} ms, p99 ${p99}, p99.9 ${p999}, max ${max}`;
 }
 
-function summarise(all: readonly Series[]): Outcome {
+function summarise(all: readonly Series[]): BenchOutcome {
   const named = all.map((series) => ({ ...series, name: `${series.contestant}, ${formatNumber(series.rate)}/s` }));
   const ratioOf = (rate: number, of: string, to: string, key: 'p99Ms' | 'maxMs', limit: number) => {
     const values = (contestant: string) =>
@@ -177,34 +173,26 @@ function summarise(all: readonly Series[]): Outcome {
     ]),
     ratioOf(rate, NEW, LEAST, 'p99Ms', TIMES_LEAST_MAX),
   ]);
-  return {
-    tables: [
-      {
-        header: ['', 'requests/s', 'p50 ms', 'p99 ms', 'p99.9 ms', 'max ms', ...SLICE_COLUMNS],
-        rows: named.map(({ name, windows }) => [
-          name,
-          ...(['perSecond', 'p50Ms', 'p99Ms', 'p999Ms', 'maxMs'] as const).map((key) =>
-            formatSpread(windows.map((window) => window[key])),
-          ),
-          formatSpread(windows.flatMap(({ slices }) => slices.map(({ p99Ms }) => p99Ms))),
-          ...(['newWalFiles', 'checkpoints'] as const).map((key) =>
-            formatSpread(windows.map(({ slices }) => slices.reduce((sum, slice) => sum + slice[key], 0))),
-          ),
-        ]),
-      },
-    ],
-    measures: named.flatMap(({ name, windows }) =>
-      (['p50Ms', 'p99Ms', 'p999Ms', 'maxMs'] as const).map((key) => ({
-        name: `${name}: ${key.replace('999', '99.9').replace('Ms', '')}`,
-        unit: 'ms',
-        values: windows.map((window) => window[key]),
-      })),
+  const latencies = { p50: 'p50Ms', p99: 'p99Ms', 'p99.9': 'p999Ms', max: 'maxMs' } as const;
+  const sumOf = (key: 'newWalFiles' | 'checkpoints') => (one: Series) =>
+    one.windows.map(({ slices }) => slices.reduce((sum, slice) => sum + slice[key], 0));
+  const { table, measures } = tabulate('', named, [
+    ['requests/s', null, ({ windows }) => windows.map(({ perSecond }) => perSecond)],
+    ...Object.entries(latencies).map(
+      ([name, key]) => [`${name} ms`, [name, 'ms'], (one: Series) => one.windows.map((window) => window[key])] as const,
     ),
+    ['p99 by 10 s', null, ({ windows }) => windows.flatMap(({ slices }) => slices.map(({ p99Ms }) => p99Ms))],
+    ['new WAL files', null, sumOf('newWalFiles')],
+    ['checkpoints', null, sumOf('checkpoints')],
+  ]);
+  return {
+    tables: [table],
+    measures,
     ratios,
     goals: ratios.map(({ of, to, values, limit }) => below(`${of}, over ${to}:`, values, limit)),
     notes: [
       `Open loop: requests to ${AGENTS} webhooks in turns, latency from the time at which one was due. Weir with 1 process; load generator, Weir and Postgres share the cores.`,
-      `A new database is measured ${READY_SECONDS + WARM_UP_SECONDS} s after its start; ${WARM_UP_SECONDS} s of load come before each window.`,
+      `A new database is measured ${READY_SECONDS + OPEN_LOOP_WARM_UP_SECONDS} s after its start; ${OPEN_LOOP_WARM_UP_SECONDS} s of load come before each window.`,
       'On a quiet machine the p99 at 5,000/s is below 10 ms, and the maximum below 60.',
     ],
     faults: named.flatMap(({ name, windows }) =>

@@ -6,18 +6,16 @@
  *
  * Postgres logs each statement that takes longer than it should, also those of maintenance and alerts.
  */
-import { openAgent } from './lib/agent.ts';
-import { logSlowStatements, slowStatements } from './lib/database.ts';
+import { openBenchAgent } from './lib/agent.ts';
+import { countSlowStatements, logSlowStatements } from './lib/database.ts';
 import { fillInstallation } from './lib/installation.ts';
-import { Looks, lookWith, placesOf, reportLooks } from './lib/looks.ts';
-import { type BenchContext, below, type Outcome, type Scenario } from './lib/outcome.ts';
+import { LOOKS, Looks, lookWith, placesOf, reportLooks } from './lib/looks.ts';
+import { type BenchContext, type BenchOutcome, below, type Scenario } from './lib/outcome.ts';
 import { formatNumber } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
 const EVENTS = 5_000_000;
 const SIZE = { pending: 1_000_000, days: 6, webhooks: 2_000, agents: 200 };
-/** Number of loads of each page in a round. */
-const LOOKS = 5;
 const PAGE_MS = 150;
 const STATEMENT_MS = 500;
 
@@ -28,21 +26,17 @@ export const volume: Scenario = {
   run,
 };
 
-async function run(context: BenchContext): Promise<Outcome> {
+async function run(context: BenchContext): Promise<BenchOutcome> {
   const opened = await openWeir(context);
   const { weir } = opened;
   const webhook = await weir.addWebhook();
   const agent = await weir.addAgent([]);
   const token = await weir.addToken();
   const events = context.events ?? EVENTS;
-  await fillInstallation(
-    context,
-    opened.database,
-    { ...SIZE, events, subscriptions: SIZE.webhooks, ofFirstAgent: null },
-    { webhookId: webhook.id, agentId: agent.id },
-  );
+  const size = { ...SIZE, events, subscriptions: SIZE.webhooks, ofFirstAgent: null };
+  await fillInstallation(context, opened.database, size, { webhookId: webhook.id, agentId: agent.id });
   await logSlowStatements(opened, STATEMENT_MS);
-  const client = await openAgent(weir.origin, agent.credential);
+  const client = await openBenchAgent(weir.origin, agent.credential);
   context.undo(() => client.close());
 
   const places = placesOf(webhook.id, [agent.id]);
@@ -50,19 +44,13 @@ async function run(context: BenchContext): Promise<Outcome> {
   const look = lookWith(weir.origin, token);
   for (const path of places) await look(path);
   for (let round = 1; round <= context.rounds; round++) {
-    await looks.timePlaces(places, look, LOOKS, context.signal);
+    await looks.timePlaces(places, look, context.signal);
     await looks.timeClaims('claim of 100, with its ack', client, LOOKS);
     const [slowestMs, slowest] = looks.slowest;
     context.say(`round ${round} of ${context.rounds}: slowest: ${slowest}, ${formatNumber(slowestMs)} ms`);
   }
-  const slow = await slowStatements(opened);
-  for (const line of slow) context.say(line);
-  return summarise(looks.timed, slow.length, events, [webhook.id, agent.id]);
-}
-
-function summarise(timed: Looks['timed'], slow: number, events: number, ids: readonly string[]): Outcome {
-  const shown = (path: string) => ids.reduce((text, id) => text.replace(id, '{id}'), path);
-  const { table, measures, goals } = reportLooks(timed, shown, PAGE_MS);
+  const slow = await countSlowStatements(context, opened);
+  const { table, measures, goals } = reportLooks(looks.timed, PAGE_MS);
   const { pending, days, webhooks, agents } = SIZE;
   return {
     tables: [table],

@@ -5,8 +5,8 @@
  *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> -e WEIR_CREDENTIAL=<wa_…> \
  *       -e RATE=200 -e DURATION=1m -e AGENTS=4 -e CLAIM_MAX=20 k6/agents.ts
  *
- * WEIR_CREDENTIAL is that of an agent of this webhook without pending deliveries (agent add --webhook). The clock of this machine must agree with
- * that of the server.
+ * WEIR_CREDENTIAL is that of an agent of this webhook without pending deliveries (agent add --webhook). The clock of this machine must agree
+ * with that of the server.
  */
 import exec from 'k6/execution';
 import { Counter, Trend } from 'k6/metrics';
@@ -28,11 +28,13 @@ const delivery = new Trend('weir_delivery_ms', true);
 export const options = plan.options;
 export const handleSummary = (data: Data) => summarize(plan, data, new Date());
 
+/** Checks the agent too. */
 export function setup() {
   agent.check();
   return preflight(plan);
 }
 
+/** One signed request. */
 export function load(): void {
   send();
 }

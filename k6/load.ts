@@ -16,6 +16,7 @@ export const options = plan.options;
 export const setup = () => preflight(plan);
 export const handleSummary = (data: Data) => summarize(plan, data, new Date());
 
+/** One signed request. */
 export default function load(): void {
   send();
 }

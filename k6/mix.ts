@@ -35,6 +35,7 @@ function bodyOf(bytes: number): string {
   return body;
 }
 
+/** One request, or two for a duplicate, with the answer of its kind. */
 export default function mix(): void {
   const { kind, webhook, bytes } = drawOf(exec.scenario.iterationInTest, plan.targets, plan.settings.SIZES);
   const { url, dedupeHeader } = webhook;

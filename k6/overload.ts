@@ -42,11 +42,13 @@ const found = new Rate('weir_found');
 /** Last event of this virtual user that was answered 202 under overload; k6 reuses the virtual users for the recovery. */
 let promised: string | null = null;
 
+/** One signed request under overload; remembers the event that was accepted. */
 export function overload(): void {
   const answer = judged(send(extra));
   promised = eventIdOf(answer) ?? promised;
 }
 
+/** One signed request after the overload, and the look-up of the remembered event. */
 export function recovery(): void {
   if (promised !== null && WEIR_TOKEN !== '') lookUp(promised);
   judged(send(extra));

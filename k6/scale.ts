@@ -17,6 +17,7 @@ export const options = plan.options;
 export const setup = () => preflight(plan);
 export const handleSummary = (data: Data) => summarize(plan, data, new Date(), earlier);
 
+/** One signed request. */
 export default function scale(): void {
   send();
 }

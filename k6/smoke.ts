@@ -22,6 +22,7 @@ const body = payloadOf(BODY_BYTES, 1);
 const signature = sign(target, body);
 const tooLarge = payloadOf(WEBHOOK_MAX_PAYLOAD_BYTES + 1, 1);
 
+/** One request for each response, with its checks. */
 export default function smoke(): void {
   const { url } = target;
   check(post(url, body, signature, 202), accepted(BODY_BYTES));

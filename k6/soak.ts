@@ -44,6 +44,7 @@ export function setup() {
   return preflight(plan);
 }
 
+/** One signed request, whose latency is compared with early ones. */
 export function soak(): void {
   const phase = phaseAt(exec.scenario.progress);
   const { timings } = send({ tags: { phase } });

@@ -4,7 +4,7 @@ import { CommandError } from '../../server/base/command/io.ts';
 import { AGENT_SESSION_SECONDS } from '../../server/manage/auth/agent.ts';
 
 /** The fields of a claimed delivery that a bench uses. */
-export interface Delivery {
+export interface BenchDelivery {
   receipt: string;
   event: { id: string; body: string };
 }
@@ -13,33 +13,21 @@ interface ClaimOrder {
   max: number;
   waitSeconds: number;
   /** Acknowledged by the same request. */
-  ack?: readonly Delivery[];
+  ack?: readonly BenchDelivery[];
 }
 
-export interface AgentClient {
-  /** Rejects with CommandError when the response is not 200, and when a lease of `ack` was lost. */
-  claim(order: ClaimOrder): Promise<Delivery[]>;
-  /** Rejects with CommandError when a lease was lost. */
-  ack(deliveries: readonly Delivery[]): Promise<void>;
-  /** Closes every connection; calls in flight reject. */
-  close(): void;
-  /** The access token. */
-  token(): Promise<string>;
-}
+export type AgentClient = Awaited<ReturnType<typeof openBenchAgent>>;
 
 /** Longer than any window, so that no lease expires within one. */
 const LEASE_SECONDS = 600;
 
-/** @param credential the agent's credential, exchanged for a session at once, and again when half of its time is over */
-export async function openAgent(origin: string, credential: string): Promise<AgentClient> {
+/** Opens a client. @param credential exchanged for a session at once, and again when half of the session's time is over */
+export async function openBenchAgent(origin: string, credential: string) {
   const agent = new Agent({ keepAlive: true });
-  const post = <Answer>(path: string, token: string, body: object) =>
-    postTo<Answer>(
-      agent,
-      `${origin}/api/v1/agent/${path}`,
-      { ...JSON_TYPE, Authorization: `Bearer ${token}` },
-      JSON.stringify(body),
-    );
+  const post = <Answer>(path: string, token: string, body: object) => {
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
+    return postTo<Answer>(agent, `${origin}/api/v1/agent/${path}`, headers, JSON.stringify(body));
+  };
   const openSession = async () => {
     const renewAtMs = performance.now() + (AGENT_SESSION_SECONDS / 2) * 1000;
     const { access_token: token } = await post<{ access_token: string }>('session', credential, {});
@@ -52,39 +40,36 @@ export async function openAgent(origin: string, credential: string): Promise<Age
     return (await session).token;
   };
   return {
-    claim: async ({ max, waitSeconds, ack = [] }) => {
-      const order = {
-        max,
-        wait_seconds: waitSeconds,
-        lease_seconds: LEASE_SECONDS,
-        ...(ack.length > 0 && { ack: ack.map(({ receipt }) => receipt) }),
-      };
-      const answer = await post<ClaimAnswer>('deliveries/claim', await currentToken(), order);
+    /** Rejects with CommandError when the response is not 200, and when a lease of `ack` was lost. */
+    claim: async ({ max, waitSeconds, ack = [] }: ClaimOrder) => {
+      const acked = ack.length > 0 && { ack: ack.map(({ receipt }) => receipt) };
+      const order = { max, wait_seconds: waitSeconds, lease_seconds: LEASE_SECONDS, ...acked };
+      const answer = await post<{ deliveries: BenchDelivery[]; settled?: { gone: string[] } }>(
+        'deliveries/claim',
+        await currentToken(),
+        order,
+      );
       requireNone(answer.settled?.gone, ack.length);
       return answer.deliveries;
     },
-    ack: async (deliveries) => {
+    /** Rejects with CommandError when a lease was lost. */
+    ack: async (deliveries: readonly BenchDelivery[]) => {
       const receipts = deliveries.map(({ receipt }) => receipt);
       const { gone } = await post<{ gone: string[] }>('deliveries/ack', await currentToken(), { receipts });
       requireNone(gone, receipts.length);
     },
+    /** Closes every connection; calls in flight reject. */
     close: () => agent.destroy(),
+    /** The access token. */
     token: currentToken,
   };
-}
-
-interface ClaimAnswer {
-  deliveries: Delivery[];
-  settled?: { gone: string[] };
 }
 
 function requireNone(gone: readonly string[] = [], receipts: number): void {
   if (gone.length > 0) throw new CommandError(`${gone.length} of ${receipts} leases were lost`);
 }
 
-const JSON_TYPE = { 'Content-Type': 'application/json' };
-
-/** Resolves with the JSON of a 200 or 202 response. */
+/** Posts a body. Resolves with the JSON of a 200 or 202 response; rejects with CommandError for another status. */
 export function postTo<Answer>(
   agent: Agent,
   url: string,

@@ -29,55 +29,52 @@ export const LEAST = 'least program, 1 process';
 const ANSWER_BYTES = storedText(randomUUID(), randomUUID(), isoTime(Date.now()), 1024, '').length;
 
 /** Starts Weir with one process and with two, the least program and the bare answer, in the order of the rotation. `undo` stops them. */
-export async function startContestants({ undo, say }: BenchContext, bench: BenchDatabase): Promise<Contestant[]> {
-  const { directory, conninfo, secret } = bench;
+export async function startContestants(context: BenchContext, bench: BenchDatabase): Promise<Contestant[]> {
   const contestants: Contestant[] = [];
   const store = emptiedTables(bench.database, ['events']);
   for (const [name, processes] of [
     [WEIR_1, 1],
     [WEIR_2, 2],
   ] as const) {
-    say(`starting ${name}`);
+    context.say(`starting ${name}`);
     const weir = await startWeir({ ...bench, processes });
-    undo(() => weir.stop());
+    context.undo(() => weir.stop());
     contestants.push({ name, url: weir.url, processes: weir.processes, store });
   }
+  const least = await startLeast(context, bench);
+  return [...contestants, { ...least, processes: [least.pid], store }, await startBare(context, bench)];
+}
 
-  say(`starting ${LEAST}`);
-  const port = await freePort();
-  const least = await startPeer(LEAST, 'least', [String(port), conninfo, secret], directory, gcFlags);
-  undo(() => least.stop());
-  contestants.push({ name: LEAST, url: urlOn(port), processes: [least.pid], store });
-  contestants.push(await startBare({ undo, say }, directory));
-  return contestants;
+/** Starts the least program on this database. `undo` stops it. */
+export function startLeast(context: BenchContext, { directory, conninfo, secret }: BenchDatabase) {
+  return startPeer(context, LEAST, 'least', directory, (port) => [String(port), conninfo, secret], gcFlags);
 }
 
 /** Starts the bare answer. `undo` stops it. */
-export async function startBare(
-  { undo, say }: Pick<BenchContext, 'undo' | 'say'>,
-  directory: string,
-): Promise<Contestant> {
-  say(`starting ${BARE}`);
-  const port = await freePort();
-  const bare = await startPeer(BARE, 'bare', [String(port), String(ANSWER_BYTES)], directory);
-  undo(() => bare.stop());
-  return { name: BARE, url: urlOn(port), processes: [bare.pid], store: null };
+export async function startBare(context: BenchContext, { directory }: BenchDatabase): Promise<Contestant> {
+  const bare = await startPeer(context, BARE, 'bare', directory, (port) => [String(port), String(ANSWER_BYTES)]);
+  return { ...bare, processes: [bare.pid], store: null };
 }
 
-/** Starts a file of bench/peers and waits until it listens. @param nodeFlags flags of Node */
-export function startPeer(
+/** Starts a file of bench/peers on a free port, and waits until it listens. `undo` stops it. @param nodeFlags flags of Node */
+export async function startPeer(
+  { undo, say }: BenchContext,
   name: string,
   file: string,
-  args: string[],
   directory: string,
+  argsOf: (port: number) => string[],
   nodeFlags: readonly string[] = [],
 ) {
+  say(`starting ${name}`);
+  const port = await freePort();
   const environment = { ...process.env, NODE_ENV: 'production' };
-  const all = [...nodeFlags, peerFile(file), ...args];
-  return startChild({ name, args: all, environment, directory, readyText: 'listening' });
+  const args = [...nodeFlags, peerFile(file), ...argsOf(port)];
+  const peer = await startChild({ name, args, environment, directory, readyText: 'listening' });
+  undo(() => peer.stop());
+  return { name, pid: peer.pid, url: urlOn(port) };
 }
 
 /** URL of a webhook that the contestant on this port accepts. */
-export function urlOn(port: number): string {
+function urlOn(port: number): string {
   return `http://127.0.0.1:${port}/in/${randomUUID()}`;
 }

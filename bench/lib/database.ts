@@ -40,14 +40,8 @@ export async function openBenchDatabase({ undo, say }: BenchContext, { migrated 
     await migrate(database);
     await createPartitions(database, Date.now());
   }
-  const secretsKey = randomBytes(32).toString('base64');
-  return {
-    directory,
-    conninfo: embedded.conninfo,
-    database,
-    secretsKey,
-    secret: randomBytes(24).toString('base64url'),
-  };
+  const [secretsKey, secret] = [randomBytes(32).toString('base64'), randomBytes(24).toString('base64url')];
+  return { directory, conninfo: embedded.conninfo, database, secretsKey, secret };
 }
 
 /** Creates the partitions of these last days, as an installation has them. */
@@ -56,7 +50,7 @@ export async function createPast(database: Database, days: number): Promise<void
   await createDays(database, times);
 }
 
-/** A connection of its own. The caller ends it. */
+/** Opens a connection outside of the pool. The caller ends it. */
 export async function connectNative(conninfo: string, name: string): Promise<pg.Client> {
   const config = { nativeConnectionString: weirConninfo(conninfo, name) } as pg.ClientConfig;
   const client = new (pg.native as typeof pg).Client(config);
@@ -97,8 +91,10 @@ export async function logSlowStatements({ database }: BenchDatabase, ms: number)
   await database.query({ text: 'select pg_reload_conf()' });
 }
 
-/** Statements that Postgres logged as slow, without their texts beyond the first line and without the checkpoints of a bench. */
-export async function slowStatements({ directory }: BenchDatabase): Promise<string[]> {
+/** Prints the first line of each statement that Postgres logged as slow, and counts them, without the checkpoints of a bench. */
+export async function countSlowStatements({ say }: BenchContext, { directory }: BenchDatabase): Promise<number> {
   const log = await readFile(join(directory, 'db/postgres.log'), 'utf8');
-  return log.split('\n').filter((line) => / duration: [\d.]+ ms (?!.*checkpoint$)/.test(line));
+  const slow = log.split('\n').filter((line) => / duration: [\d.]+ ms (?!.*checkpoint$)/.test(line));
+  for (const line of slow) say(line);
+  return slow.length;
 }

@@ -16,14 +16,8 @@ const LEASE = `
   returning q.id, q.body`;
 const DELETE = 'delete from least_queue where id = any ($1::bigint[])';
 
-interface LeastQueue {
-  /** Leases up to `max` rows with their bodies and deletes them. Returns their number. */
-  step(max: number): Promise<number>;
-  close(): Promise<void>;
-}
-
 /** Creates the table and connects. */
-export async function openLeastQueue(database: Database, conninfo: string): Promise<LeastQueue> {
+export async function openLeastQueue(database: Database, conninfo: string) {
   await database.query({
     text: `create table least_queue (
       id bigint generated always as identity primary key,
@@ -33,7 +27,8 @@ export async function openLeastQueue(database: Database, conninfo: string): Prom
   });
   const client = await connectNative(conninfo, 'least-queue');
   return {
-    async step(max) {
+    /** Leases up to `max` rows with their bodies and deletes them. Returns their number. */
+    async step(max: number): Promise<number> {
       const { rows } = await client.query<{ id: string; body: Buffer }>({ name: 'lease', text: LEASE, values: [max] });
       if (rows.length > 0) await client.query({ name: 'delete', text: DELETE, values: [rows.map(({ id }) => id)] });
       return rows.length;

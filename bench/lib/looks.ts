@@ -1,14 +1,17 @@
-/** Times pages, API calls and claims one after another, and a rest: wall time, and the processor time of Weir and Postgres. */
+/** Times pages, API calls and claims one after another, and a rest: wall time, and processor time of Weir and Postgres. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../../server/base/command/io.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import type { AgentClient } from './agent.ts';
 import { type BenchDatabase, postgresPids } from './database.ts';
-import { below, type Goal, type Measure, type Table } from './outcome.ts';
-import { formatNumber, formatSpread, spreadOf } from './stats.ts';
+import { below, type Table, tabulate } from './outcome.ts';
+import { formatNumber, spreadOf } from './stats.ts';
 import type { RunningWeir } from './weir.ts';
 import { ownUs, totalUs } from './window.ts';
+
+/** Number of times that each page is loaded in a round. */
+export const LOOKS = 5;
 
 interface Looked {
   ms: number;
@@ -40,10 +43,10 @@ export class Looks {
     this.timed.set(name, [...(this.timed.get(name) ?? []), look]);
   }
 
-  /** Times each page or API call `times` times, one after another. */
-  async timePlaces(places: readonly string[], look: Look, times: number, signal: AbortSignal): Promise<void> {
+  /** Times each page or API call LOOKS times, one after another. */
+  async timePlaces(places: readonly string[], look: Look, signal: AbortSignal): Promise<void> {
     for (const path of places)
-      for (let i = 0; i < times; i++) {
+      for (let i = 0; i < LOOKS; i++) {
         signal.throwIfAborted();
         await this.time(path, () => look(path));
       }
@@ -59,7 +62,7 @@ export class Looks {
       });
   }
 
-  /** The name with the longest median of wall time, and that. */
+  /** The longest median of wall time, and its name. */
   get slowest(): readonly [ms: number, name: string] {
     return [...this.timed]
       .map(([name, looks]) => [spreadOf(valuesOf(looks, 'ms')).median, name] as const)
@@ -75,27 +78,18 @@ function valuesOf(looks: readonly Looked[], of: keyof Looked): number[] {
   return looks.map((look) => look[of]);
 }
 
-/**
- * @param shown the name of a look as the report has it
- * @param belowMs goal of the median of the wall time
- */
-export function reportLooks(
-  timed: ReadonlyMap<string, Looked[]>,
-  shown: (name: string) => string,
-  belowMs: number,
-): { table: Table; measures: Measure[]; goals: Goal[] } {
-  const columns = ['ms', 'postgresMs', 'weirMs'] as const;
-  return {
-    table: {
-      header: ['', 'ms', 'CPU of Postgres, ms', 'CPU of Weir, ms'],
-      rows: [...timed].map(([name, looks]) => [
-        shown(name),
-        ...columns.map((column) => formatSpread(valuesOf(looks, column))),
-      ]),
-    },
-    measures: [...timed].map(([name, looks]) => ({ name: shown(name), unit: 'ms', values: valuesOf(looks, 'ms') })),
-    goals: [...timed].map(([name, looks]) => below(`${shown(name)}, p50:`, valuesOf(looks, 'ms'), belowMs, 'ms')),
-  };
+const ID = /[0-9a-f]{8}-[0-9a-f-]{27}/g;
+
+/** The table, measures and goals of what was timed; ids are left out. @param belowMs goal of the median of the wall time */
+export function reportLooks(timed: ReadonlyMap<string, Looked[]>, belowMs: number) {
+  const all = [...timed].map(([name, looks]) => ({ name: name.replace(ID, '{id}'), looks }));
+  const { table, measures } = tabulate('', all, [
+    ['ms', ['', 'ms'], ({ looks }) => valuesOf(looks, 'ms')],
+    ['CPU of Postgres, ms', null, ({ looks }) => valuesOf(looks, 'postgresMs')],
+    ['CPU of Weir, ms', null, ({ looks }) => valuesOf(looks, 'weirMs')],
+  ]);
+  const goals = all.map(({ name, looks }) => below(`${name}, p50:`, valuesOf(looks, 'ms'), belowMs, 'ms'));
+  return { table, measures, goals };
 }
 
 type Look = (path: string) => Promise<string>;
@@ -125,10 +119,7 @@ export function placesOf(webhookId: string, agentIds: readonly string[]): string
   ];
 }
 
-/**
- * Processor time of servers without requests, in milliseconds of a core.
- * @param ms how long
- */
+/** Processor time of servers without requests, in milliseconds of a core. @param ms length of the measurement */
 export async function measureRest(
   servers: readonly { name: string; bench: BenchDatabase; weir: RunningWeir }[],
   ms: number,

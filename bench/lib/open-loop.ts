@@ -41,11 +41,11 @@ interface Order {
 const BODY_BYTES = 1024;
 /** Connections of all threads. A request that finds none free waits, and that time counts. */
 const CONNECTIONS = 510;
-export const WARM_UP_SECONDS = 10;
+export const OPEN_LOOP_WARM_UP_SECONDS = 10;
 /** As workers/sender.ts. */
 const SLICE_MS = 10_000;
 
-/** Latency counts from the time when a request was due. */
+/** Sends at the rate, and measures a window after a warm-up. Latency counts from the time when a request was due. */
 export async function measureOpenLoop(
   { urls, secret, perSecond, seconds, database }: Order,
   signal: AbortSignal,
@@ -59,7 +59,7 @@ export async function measureOpenLoop(
     }),
   );
   try {
-    await delay(WARM_UP_SECONDS * 1000, undefined, { signal });
+    await delay(OPEN_LOOP_WARM_UP_SECONDS * 1000, undefined, { signal });
     const wal = [await lookAtWal(database)];
     senders.measure();
     for (let leftMs = seconds * 1000; leftMs > 0; leftMs -= SLICE_MS) {
@@ -85,7 +85,7 @@ export async function measureOpenLoop(
   }
 }
 
-/** Inodes of the WAL files, since a file that is used again has another name and the same inode; and checkpoints until now. */
+/** Inodes of the WAL files, and checkpoints until now. A file that is used again has another name and the same inode. */
 async function lookAtWal(database: Database): Promise<{ files: number[]; checkpoints: number }> {
   const [row] = await database.query<{ directory: string; checkpoints: number }>({
     text: `select current_setting('data_directory') as directory, (checkpoints_timed + checkpoints_req)::int as checkpoints from pg_stat_bgwriter`,
@@ -100,7 +100,7 @@ async function lookAtWal(database: Database): Promise<{ files: number[]; checkpo
   return { files, checkpoints: row!.checkpoints };
 }
 
-/** The percentiles of all histograms together; undefined is that of a thread without a request in the slice. */
+/** The percentiles of all histograms together. Undefined: the thread had no request in the slice. */
 function percentilesOf(latenciesUs: readonly (RecordableHistogram | undefined)[]): Percentiles {
   const all = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
   for (const each of latenciesUs) if (each !== undefined) all.add(each);

@@ -1,5 +1,5 @@
 /** Types of a scenario and of its results, and its goals. */
-import { spreadOf } from './stats.ts';
+import { formatSpread, spreadOf } from './stats.ts';
 
 /** One quantity of one contestant, with one value per round. */
 export interface Measure {
@@ -24,12 +24,12 @@ export interface Goal {
   below?: number;
 }
 
-/** A goal for the median of the values. */
+/** A goal: the median of the values is below the limit. */
 export function below(what: string, values: readonly number[], limit: number, unit = ''): Goal {
   return { what, value: spreadOf(values).median, unit, below: limit };
 }
 
-/** A goal for the median of the values. */
+/** A goal: the median of the values is at least the limit. */
 export function atLeast(what: string, values: readonly number[], limit: number, unit = ''): Goal {
   return { what, value: spreadOf(values).median, unit, atLeast: limit };
 }
@@ -40,7 +40,33 @@ export interface Table {
   rows: string[][];
 }
 
-export interface Outcome {
+/** One figure of each contestant: a column of a table, and a measure in the record. Null: not in the table, or not in the record. */
+export type Figure<One> = readonly [
+  column: string | null,
+  /** The name follows that of the contestant; '': it has that name alone. */
+  measure: readonly [name: string, unit: string] | null,
+  valuesOf: (one: One) => number[],
+];
+
+/** Builds a table with a row for each contestant, and the measures of the same figures. @param title of the first column */
+export function tabulate<One extends { name: string }>(
+  title: string,
+  all: readonly One[],
+  figures: readonly Figure<One>[],
+): { table: Table; measures: Measure[] } {
+  const shown = figures.filter(([column]) => column !== null);
+  const rows = all.map((one) => [one.name, ...shown.map(([, , valuesOf]) => formatSpread(valuesOf(one)))]);
+  const measures = all.flatMap((one) =>
+    figures.flatMap(([, measure, valuesOf]) => {
+      if (measure === null) return [];
+      const [name, unit] = measure;
+      return { name: name === '' ? one.name : `${one.name}: ${name}`, unit, values: valuesOf(one) };
+    }),
+  );
+  return { table: { header: [title, ...shown.map(([column]) => column!)], rows }, measures };
+}
+
+export interface BenchOutcome {
   tables: Table[];
   measures: Measure[];
   ratios?: Ratio[];
@@ -85,5 +111,5 @@ export interface Scenario {
   name: string;
   summary: string;
   defaults: { rounds: number; seconds: number };
-  run: (context: BenchContext) => Promise<Outcome>;
+  run: (context: BenchContext) => Promise<BenchOutcome>;
 }

@@ -4,11 +4,10 @@ import { buildFolder, builtFile } from '../../server/base/files/build.ts';
 
 /** The root folder of the project. */
 export const projectRoot = join(buildFolder(), '..');
-export const weirFile = builtFile('server/cli/weir.js');
-export const hmacWorkerFile = builtFile('workers/hmac.js');
 /** Each run appends one line here, to one file per scenario. */
 export const resultsDirectory = join(projectRoot, 'bench/results');
 
+/** Path of a contestant, a program in bench/peers. */
 export function peerFile(name: string): string {
   return builtFile(`bench/peers/${name}.js`);
 }

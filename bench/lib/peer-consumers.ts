@@ -1,15 +1,19 @@
 /** The consumers of `peers`: a backlog drained with an empty handler, and the time from commit to handler at a constant rate. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { CommandError } from '../../server/base/command/io.ts';
 import { benchBody } from '../../server/operate/load/environment.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
+import type { ConsumerAnswer, ConsumerRequest } from '../peers/consume.ts';
 import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
-import { type Consumer, startConsumer } from './consumer.ts';
 import type { BenchDatabase } from './database.ts';
-import { atLeast, type BenchContext, below, type Measure, type Ratio, type Table } from './outcome.ts';
+import { atLeast, type BenchContext, below, inRounds, type Ratio, tabulate } from './outcome.ts';
+import { peerFile } from './paths.ts';
 import { settle, storeOf } from './peer-receivers.ts';
 import type { BenchRedis } from './redis.ts';
-import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './stats.ts';
+import { formatNumber, percentile, ratioByRound, spreadOf } from './stats.ts';
 import { ownUs } from './window.ts';
 
 /** Processor time of a job in microseconds: of the consumers, of Weir, and of Postgres or Redis. */
@@ -17,6 +21,7 @@ const parts = ['client', 'weir', 'store'] as const;
 type Part = (typeof parts)[number];
 
 interface Cell {
+  name: string;
   queue: QueueName;
   concurrency: number;
   consumers: number;
@@ -24,8 +29,8 @@ interface Cell {
   us: Record<Part, number>[];
 }
 
-export interface Latency {
-  queue: QueueName;
+interface Latency {
+  name: QueueName;
   p50Ms: number[];
   p95Ms: number[];
 }
@@ -48,27 +53,39 @@ interface Parts {
   redis: BenchRedis | null;
   order: QueueOrder;
   weirPids: readonly number[];
-  /** Stores the backlog of Weir's agent. */
+  /** Stores the events of the backlog of Weir's agent. */
+  fillWeir: () => Promise<void>;
+  /** Makes their deliveries pending again. */
   renewWeir: () => Promise<void>;
 }
 
-export function cellsOf(queues: readonly QueueName[]): Cell[] {
-  return CONSUMERS.flatMap((consumers) =>
-    CONCURRENCIES.flatMap((concurrency) =>
-      queues.map((queue): Cell => ({ queue, concurrency, consumers, perSecond: [], us: [] })),
-    ),
-  );
+/** Measures each queue at a constant rate, then with a backlog. Resolves with the tables, measures, ratios and goals. */
+export async function measureConsumers(context: BenchContext, parts: Parts, queues: readonly QueueName[]) {
+  const latencies = queues.map((name): Latency => ({ name, p50Ms: [], p95Ms: [] }));
+  await inRounds(context, latencies, (latency) => measureLatency(context, parts, latency));
+  await parts.fillWeir();
+  const cells = cellsOf(queues);
+  await inRounds(context, cells, (cell) => measureCell(context, parts, cell));
+  return summarise(cells, latencies);
 }
 
-function nameOf({ queue, concurrency, consumers }: Cell): string {
-  return `${queue}, concurrency ${concurrency}${consumers === 1 ? '' : `, ${consumers} consumers`}`;
+/** The contestants: each queue with each concurrency, by one consumer and by several. */
+function cellsOf(queues: readonly QueueName[]): Cell[] {
+  return CONSUMERS.flatMap((consumers) =>
+    CONCURRENCIES.flatMap((concurrency) =>
+      queues.map((queue): Cell => {
+        const name = `${queue}, concurrency ${concurrency}${consumers === 1 ? '' : `, ${consumers} consumers`}`;
+        return { name, queue, concurrency, consumers, perSecond: [], us: [] };
+      }),
+    ),
+  );
 }
 
 const isAlike = (one: Cell, other: Cell) => one.concurrency === other.concurrency && one.consumers === other.consumers;
 const isWeir = (queue: QueueName) => ['agent.run', 'plain HTTP', 'MCP'].includes(queue);
 
 /** Fills the queue, and drains it until it is empty or the window ends. Resolves with a line of progress. */
-export async function measureCell(
+async function measureCell(
   context: BenchContext,
   { bench, redis, order, weirPids, renewWeir }: Parts,
   cell: Cell,
@@ -105,12 +122,12 @@ export async function measureCell(
       store: server.postgres / done,
     });
   });
-  return `${nameOf(cell)}: ${formatNumber(cell.perSecond.at(-1)!)} jobs/s, ${formatNumber(allUs(cell).at(-1)!)} us`;
+  return `${cell.name}: ${formatNumber(cell.perSecond.at(-1)!)} jobs/s, ${formatNumber(allUs(cell).at(-1)!)} us`;
 }
 
 /** Adds jobs at a constant rate, in the process that handles them. Resolves with a line of progress. */
-export async function measureLatency(context: BenchContext, { bench, redis, order }: Parts, latency: Latency) {
-  const { queue } = latency;
+async function measureLatency(context: BenchContext, { bench, redis, order }: Parts, latency: Latency) {
+  const { name: queue } = latency;
   await storeOf(queue, bench, redis, order.queue).empty();
   await withConsumers(context, queue, order, 1, async ([consumer]) => {
     await consumer!.ask({ ask: 'consume', concurrency: PACED.concurrency });
@@ -140,6 +157,41 @@ async function withConsumers(
   }
 }
 
+type Consumer = Awaited<ReturnType<typeof startConsumer>>;
+
+/** Starts a process and waits until it is connected to its store. Rejects with CommandError. */
+async function startConsumer(name: QueueName, order: QueueOrder, signal: AbortSignal) {
+  const child = fork(peerFile('consume'), [JSON.stringify({ name, order })], {
+    env: { ...process.env, NODE_ENV: 'production' },
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const ended = once(child, 'exit');
+  /** Ends it at once, with its leases. */
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await ended;
+  };
+  const kill = () => void child.kill('SIGKILL');
+  signal.addEventListener('abort', kill, { once: true });
+  child.once('exit', () => signal.removeEventListener('abort', kill));
+  await messageOf(child, ended, name);
+  /** Rejects with CommandError when the process has ended. */
+  const ask = async (request: ConsumerRequest) => {
+    child.send(request);
+    return (await messageOf(child, ended, name)) as ConsumerAnswer;
+  };
+  return { pid: child.pid!, ask, stop };
+}
+
+async function messageOf(child: ChildProcess, ended: Promise<unknown>, name: string): Promise<unknown> {
+  const gone = ended.then(() => {
+    throw new CommandError(`a consumer of ${name} ended`);
+  });
+  const [message] = (await Promise.race([once(child, 'message'), gone])) as [unknown];
+  return message;
+}
+
 async function countOf(consumers: readonly Consumer[]): Promise<{ handled: number; lastMs: number }> {
   const answers = await Promise.all(consumers.map((each) => each.ask({ ask: 'count' })));
   return {
@@ -148,64 +200,43 @@ async function countOf(consumers: readonly Consumer[]): Promise<{ handled: numbe
   };
 }
 
-const usOf = ({ us }: Cell, part: Part) => us.map((one) => one[part]);
 const allUs = ({ us }: Cell) => us.map((one) => parts.reduce((sum, part) => sum + one[part], 0));
 
-export function summariseConsumers(cells: readonly Cell[], latencies: readonly Latency[]) {
+/** The tables, measures, ratios and goals of the consumers. */
+function summarise(cells: readonly Cell[], latencies: readonly Latency[]) {
   const compared = cells
     .filter(({ queue }) => queue === 'agent.run')
     .map((weir) => ({ weir, peers: cells.filter((cell) => PEERS.includes(cell.queue) && isAlike(cell, weir)) }));
   const ratios = compared.flatMap(({ weir, peers }) =>
     peers.flatMap((to): Ratio[] => [
-      { of: `${nameOf(weir)}, jobs/s`, to: to.queue, values: ratioByRound(weir.perSecond, to.perSecond) },
-      { of: `${nameOf(weir)}, CPU`, to: to.queue, values: ratioByRound(allUs(weir), allUs(to)) },
+      { of: `${weir.name}, jobs/s`, to: to.queue, values: ratioByRound(weir.perSecond, to.perSecond) },
+      { of: `${weir.name}, CPU`, to: to.queue, values: ratioByRound(allUs(weir), allUs(to)) },
     ]),
   );
+  const over = (values: readonly number[], to: number) => values.map((value) => value / to);
   const goals = compared.flatMap(({ weir, peers }) => {
     const byDefault = peers.filter(({ queue }) => DEFAULT_PEERS.includes(queue));
     if (byDefault.length === 0) return [];
     const rate = Math.max(...byDefault.map(({ perSecond }) => spreadOf(perSecond).median));
     const us = Math.min(...byDefault.map((cell) => spreadOf(allUs(cell)).median));
     const batches = peers.find(({ queue }) => queue === 'graphile-worker, batches')!;
-    const [name, cpu] = [nameOf(weir), allUs(weir)];
+    const [name, cpu] = [weir.name, allUs(weir)];
     return [
-      atLeast(
-        `jobs/s, ${name} over the best peer at its defaults:`,
-        weir.perSecond.map((one) => one / rate),
-        1,
-      ),
-      below(
-        `CPU a job, ${name} over the best peer at its defaults:`,
-        cpu.map((one) => one / us),
-        1,
-      ),
+      atLeast(`jobs/s, ${name} over the best peer at its defaults:`, over(weir.perSecond, rate), 1),
+      below(`CPU a job, ${name} over the best peer at its defaults:`, over(cpu, us), 1),
       below(`CPU a job, ${name} over graphile-worker in batches:`, ratioByRound(cpu, allUs(batches)), TIMES_BATCHES),
     ];
   });
-  const tables: Table[] = [
-    {
-      header: ['consuming', 'jobs/s', 'client, us', 'Weir, us', 'Postgres or Redis, us', 'all, us'],
-      rows: cells.map((cell) => [
-        nameOf(cell),
-        formatSpread(cell.perSecond),
-        ...parts.map((part) => formatSpread(usOf(cell, part))),
-        formatSpread(allUs(cell)),
-      ]),
-    },
-    {
-      header: [`commit to handler at ${PACED.perSecond}/s`, 'p50 ms', 'p95 ms'],
-      rows: latencies.map(({ queue, p50Ms, p95Ms }) => [queue, formatSpread(p50Ms), formatSpread(p95Ms)]),
-    },
-  ];
-  const measures: Measure[] = [
-    ...cells.flatMap((cell) => [
-      { name: `${nameOf(cell)}: jobs`, unit: 'jobs/s', values: cell.perSecond },
-      ...parts.map((part) => ({ name: `${nameOf(cell)}: ${part}`, unit: 'us', values: usOf(cell, part) })),
-    ]),
-    ...latencies.flatMap(({ queue, p50Ms, p95Ms }) => [
-      { name: `${queue}: p50 from commit`, unit: 'ms', values: p50Ms },
-      { name: `${queue}: p95 from commit`, unit: 'ms', values: p95Ms },
-    ]),
-  ];
-  return { tables, measures, ratios, goals };
+  const titles = { client: 'client, us', weir: 'Weir, us', store: 'Postgres or Redis, us' };
+  const consuming = tabulate('consuming', cells, [
+    ['jobs/s', ['jobs', 'jobs/s'], ({ perSecond }) => perSecond],
+    ...parts.map((part) => [titles[part], [part, 'us'], ({ us }: Cell) => us.map((one) => one[part])] as const),
+    ['all, us', null, allUs],
+  ]);
+  const waiting = tabulate(`commit to handler at ${PACED.perSecond}/s`, latencies, [
+    ['p50 ms', ['p50 from commit', 'ms'], ({ p50Ms }) => p50Ms],
+    ['p95 ms', ['p95 from commit', 'ms'], ({ p95Ms }) => p95Ms],
+  ]);
+  const measures = [...consuming.measures, ...waiting.measures];
+  return { tables: [consuming.table, waiting.table], measures, ratios, goals };
 }

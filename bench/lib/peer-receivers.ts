@@ -1,28 +1,27 @@
 /** The receivers of `peers`: signed requests, answered 202 after the commit, to Weir and to Fastify with a queue. */
 import { join } from 'node:path';
 import { nodeChildren } from '../../server/operate/load/child.ts';
-import { freePort } from '../../server/operate/load/environment.ts';
 import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
-import { BARE, type Contestant, startBare, startPeer, urlOn, WEIR_1, WEIR_2 } from './contestants.ts';
+import { BARE, type Contestant, startBare, startPeer, WEIR_1, WEIR_2 } from './contestants.ts';
 import type { BenchDatabase } from './database.ts';
-import { atLeast, type BenchContext } from './outcome.ts';
+import { atLeast, type BenchContext, inRounds, tabulate } from './outcome.ts';
 import type { BenchRedis } from './redis.ts';
-import { formatNumber, formatSpread, ratioByRound, spreadOf } from './stats.ts';
-import type { RunningWeir, Webhook } from './weir.ts';
+import { formatNumber, ratioByRound, spreadOf } from './stats.ts';
+import type { RunningWeir } from './weir.ts';
 import {
   emptiedTables,
-  faultsOf,
-  measuresOf,
-  measureWindow,
+  type LoadWindow,
+  loadFigures,
+  measureLoad,
   ownUs,
   type Store,
   totalUs,
-  type Window,
+  windowFaults,
 } from './window.ts';
 
 interface Receiver extends Contestant {
-  windows: Window[];
+  windows: LoadWindow[];
 }
 
 const WEIR_AGENT = `${WEIR_2}, an agent`;
@@ -35,56 +34,50 @@ interface Parts {
   order: QueueOrder;
 }
 
-/** Weir with one process and two, and with an agent at the webhook, as a queue has one consumer; and the bare answer. */
+/** Weir with one process, with two, and with two and an agent at the webhook, as a queue has a consumer; and the bare answer. */
 export async function weirReceivers(
   context: BenchContext,
   { bench, redis }: Parts,
   [one, two]: readonly [RunningWeir, RunningWeir],
-  withAgent: Webhook,
+  withAgent: { id: string },
 ): Promise<Receiver[]> {
   const store = storeOf('agent.run', bench, redis, '');
   const all: Contestant[] = [
     { name: WEIR_1, url: one.url, processes: one.processes, store },
     { name: WEIR_2, url: two.url, processes: two.processes, store },
     { name: WEIR_AGENT, url: `${two.origin}/in/${withAgent.id}`, processes: two.processes, store },
-    await startBare(context, bench.directory),
+    await startBare(context, bench),
   ];
   return all.map((each): Receiver => ({ ...each, windows: [] }));
 }
 
 /** Starts Fastify with a queue; `undo` stops it. */
 export async function startPeerReceiver(
-  { undo, say }: BenchContext,
+  context: BenchContext,
   { bench, redis, order }: Parts,
   name: QueueName,
 ): Promise<Receiver> {
+  const { directory, secret } = bench;
   const title = `Fastify, 2 processes, ${name === 'insert' ? 'an INSERT a request' : name}`;
-  say(`starting ${title}`);
-  const port = await freePort();
-  const peer = await startPeer(
-    title,
-    'receive',
-    [JSON.stringify({ port, secret: bench.secret, name, order })],
-    bench.directory,
-  );
-  undo(() => peer.stop());
+  const argsOf = (port: number) => [JSON.stringify({ port, secret, name, order })];
+  const peer = await startPeer(context, title, 'receive', directory, argsOf);
   const store = storeOf(name, bench, redis, order.queue);
-  return { name: title, url: urlOn(port), processes: nodeChildren(peer.pid), store, windows: [] };
+  return { ...peer, processes: nodeChildren(peer.pid), store, windows: [] };
 }
 
-/** One window of one receiver. Resolves with a line of progress. */
-export async function measureReceiver(
-  context: BenchContext,
-  bench: BenchDatabase,
-  receiver: Receiver,
-): Promise<string> {
-  const order = { ...receiver, script: join(bench.directory, 'request.lua'), connections: CONNECTIONS };
-  const window = await measureWindow(context, bench.database, order);
-  receiver.windows.push(window);
-  return `${receiver.name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us`;
+/** Measures each receiver. Resolves with the table, measures, ratios, goals and faults. */
+export async function measureReceivers(context: BenchContext, bench: BenchDatabase, receivers: readonly Receiver[]) {
+  const script = join(bench.directory, 'request.lua');
+  await inRounds(context, receivers, async (receiver) => {
+    const { name, windows } = receiver;
+    const window = await measureLoad(context, bench.database, { ...receiver, script, connections: CONNECTIONS });
+    windows.push(window);
+    return `${name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us`;
+  });
+  return summarise(receivers);
 }
 
-export function summariseReceivers(receivers: readonly Receiver[]) {
+function summarise(receivers: readonly Receiver[]) {
   const peers = receivers.filter(({ name }) => name.startsWith('Fastify'));
   const of = (name: string) => receivers.find((receiver) => receiver.name === name)!;
   const rates = ({ windows }: Receiver) => windows.map(({ requestsPerSecond }) => requestsPerSecond);
@@ -97,23 +90,18 @@ export function summariseReceivers(receivers: readonly Receiver[]) {
   );
   const best = Math.max(...peers.map((peer) => spreadOf(rates(peer)).median));
   const overBest = rates(of(WEIR_2)).map((rate) => rate / best);
+  const { table, measures } = tabulate(`receiving, ${CONNECTIONS} connections`, receivers, [
+    ...loadFigures,
+    ['own CPU, us', null, ({ windows }) => windows.map(({ us }) => ownUs(us))],
+    ['store, us', null, ({ windows }) => windows.map(({ us }) => us.postgres)],
+    ['all, us', null, ({ windows }) => windows.map(totalUs)],
+  ]);
   return {
-    table: {
-      header: ['receiving, 256 connections', 'requests/s', 'p50 ms', 'p99 ms', 'own CPU, us', 'store, us', 'all, us'],
-      rows: receivers.map(({ name, windows }) => [
-        name,
-        formatSpread(windows.map(({ requestsPerSecond }) => requestsPerSecond)),
-        formatSpread(windows.map(({ p50Ms }) => p50Ms)),
-        formatSpread(windows.map(({ p99Ms }) => p99Ms)),
-        formatSpread(windows.map(({ us }) => ownUs(us))),
-        formatSpread(windows.map(({ us }) => us.postgres)),
-        formatSpread(windows.map(totalUs)),
-      ]),
-    },
-    measures: receivers.flatMap(({ name, windows }) => measuresOf(name, windows)),
+    table,
+    measures,
     ratios,
     goals: peers.length === 0 ? [] : [atLeast(`requests/s, ${WEIR_2} over the best of Fastify:`, overBest, TIMES_PEER)],
-    faults: receivers.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
+    faults: receivers.flatMap(({ name, windows }) => windowFaults(name, windows)),
   };
 }
 

@@ -2,8 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { within } from '../../server/base/time/every.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import type { BenchContext } from './outcome.ts';
 
@@ -34,11 +34,6 @@ export async function startRedis({ undo }: Pick<BenchContext, 'undo'>, directory
   const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, retryStrategy: () => 50 });
   client.on('error', () => {});
   undo(() => client.disconnect());
-  await Promise.race([
-    client.ping(),
-    delay(START_MS).then(() => {
-      throw new Error('redis-server did not answer');
-    }),
-  ]);
+  if ((await within(START_MS, client.ping())) === undefined) throw new Error('redis-server did not answer');
   return { port, pid: server.pid!, version: /v=([\d.]+)/.exec(stdout)?.[1] ?? 'unknown', client };
 }

@@ -1,9 +1,37 @@
-/** Formats an outcome as Markdown for the terminal and the README, and as one JSON line for the record. */
+/** Formats an outcome as Markdown for the terminal and the README, and as one JSON line for the record, with the machine and the commit. */
+import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdirSync } from 'node:fs';
+import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
-import type { Machine } from './machine.ts';
-import type { Goal, Outcome, Scenario, Table } from './outcome.ts';
+import type { BenchOutcome, Goal, Scenario, Table } from './outcome.ts';
+import { projectRoot } from './paths.ts';
 import { formatNumber, formatSpread, spreadOf } from './stats.ts';
+
+type Machine = ReturnType<typeof describeMachine>;
+
+/** The machine and the commit of a run, without which two runs cannot be compared. */
+export function describeMachine() {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: cpus().length,
+    memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
+    node: process.version,
+    kernel: release(),
+    /** Short commit id, followed by `+` when the working tree differs; null outside a repository. */
+    commit: commit(),
+  };
+}
+
+function commit(): string | null {
+  try {
+    const git = (...args: string[]) =>
+      execFileSync('git', args, { cwd: projectRoot, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+    const changed = git('status', '--porcelain', '--', 'server', 'workers', 'bench', ':!bench/results') !== '';
+    return git('rev-parse', '--short', 'HEAD') + (changed ? '+' : '');
+  } catch {
+    return null;
+  }
+}
 
 /** Conditions of a run. */
 interface Conditions {
@@ -16,7 +44,7 @@ interface Conditions {
 /** The complete report of one scenario, in Markdown. */
 export function renderReport(
   scenario: Scenario,
-  outcome: Outcome,
+  outcome: BenchOutcome,
   machine: Machine,
   { rounds, load }: Conditions,
 ): string {
@@ -62,6 +90,7 @@ export function renderTable({ header, rows }: Table): string {
   return [line(header), rule, ...rows.map(line)].join('\n');
 }
 
+/** Whether the value is within the limits of its goal. */
 export function isMet({ value, atLeast, below }: Goal): boolean {
   return (atLeast === undefined || value >= atLeast) && (below === undefined || value < below);
 }
@@ -71,9 +100,9 @@ function limitOf({ atLeast, below, unit }: Goal): string {
 }
 
 /** The record of one run; `low` and `high` are the lowest and the highest round. */
-export function recordOf(
+export function benchRecordOf(
   scenario: Scenario,
-  { measures, ratios = [], goals = [], faults = [] }: Outcome,
+  { measures, ratios = [], goals = [], faults = [] }: BenchOutcome,
   machine: Machine,
   { rounds, at, load }: Conditions,
 ): object {

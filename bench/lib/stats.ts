@@ -1,13 +1,7 @@
 /** Medians and spread. For a handful of rounds, the spread is the lowest and the highest value. */
 
-interface Spread {
-  median: number;
-  low: number;
-  high: number;
-}
-
 /** Median, minimum and maximum. Needs at least one value. */
-export function spreadOf(values: readonly number[]): Spread {
+export function spreadOf(values: readonly number[]) {
   if (values.length === 0) throw new Error('no values, no median');
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;

@@ -5,19 +5,14 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CommandError } from '../../server/base/command/io.ts';
+import { builtFile } from '../../server/base/files/build.ts';
 import { nodeChildren, startArguments, startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import { type BenchDatabase, openBenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
-import { weirFile } from './paths.ts';
 
 /** A Weir that runs. */
 export type RunningWeir = Awaited<ReturnType<typeof startWeir>>;
-
-export interface Webhook {
-  id: string;
-  url: string;
-}
 
 /**
  * Starts Weir on a shared database. Settings from the environment apply (THREADS=2 npm run bench ...), except for the
@@ -63,27 +58,23 @@ export async function startWeir(
   const startMs = performance.now() - startedMs;
   const command = async <Answer>(...words: string[]) => {
     const options = { cwd: directory, env: environment };
-    const ended = promisify(execFile)(process.execPath, [weirFile, ...words, '--json'], options);
+    const ended = promisify(execFile)(process.execPath, [builtFile('server/cli/weir.js'), ...words, '--json'], options);
     const { stdout } = await ended.catch(({ stderr, message }) => {
       throw new CommandError(stderr || message);
     });
     return JSON.parse(stdout) as Answer;
   };
-  const limit = ['--rate-limit', '100000000'];
+  const members = ['--name', 'bench', '--secret', secret, '--rate-limit', '100000000'];
   /** Adds a webhook with the same secret and rate limit. @param cell default: home */
   const addWebhook = (cell = 0) =>
-    command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, '--cell', String(cell), ...limit);
-  /** @param file has its connection string */
+    command<{ id: string; url: string }>('webhook', 'add', ...members, '--cell', String(cell));
+  /** Adds a cell. @param file has its connection string */
   const addCell = (file: string) => command('cell', 'add', '--database-file', file);
   /** Adds an agent that is subscribed to these webhooks. */
-  const addAgent = (webhookIds: readonly string[]) =>
-    command<{ id: string; credential: string }>(
-      'agent',
-      'add',
-      '--name',
-      `bench ${randomUUID()}`,
-      ...webhookIds.flatMap((id) => ['--webhook', id]),
-    );
+  const addAgent = (webhookIds: readonly string[]) => {
+    const webhooks = webhookIds.flatMap((id) => ['--webhook', id]);
+    return command<{ id: string; credential: string }>('agent', 'add', '--name', `bench ${randomUUID()}`, ...webhooks);
+  };
   /** Creates an API token of a new user with the role viewer. */
   const addToken = async () => {
     const email = `${randomBytes(6).toString('hex')}@example.org`;
@@ -112,6 +103,8 @@ export async function startWeir(
     throw error;
   }
 }
+
+export type OpenedWeir = Awaited<ReturnType<typeof openWeir>>;
 
 /** Starts Weir with one process on its own database; `context.undo` removes both. */
 export async function openWeir(context: BenchContext) {

@@ -1,25 +1,19 @@
 /** One measured window of load on one contestant, from the same start as every other: warm server, empty table, after a checkpoint. */
 import { watchResident } from '../../server/operate/load/child.ts';
 import { emptyTable } from '../../server/operate/load/environment.ts';
-import {
-  type Part,
-  type ProcessorTime,
-  parts,
-  readProcessor,
-  timeBetween,
-} from '../../server/operate/load/processor.ts';
+import { type ProcessorTime, parts, readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import { postgresPids, settledRows } from './database.ts';
-import type { BenchContext, Measure } from './outcome.ts';
+import type { BenchContext, Figure } from './outcome.ts';
 import { runWrk, type WrkWindow } from './wrk.ts';
 
-export interface Window extends WrkWindow {
+export interface LoadWindow extends WrkWindow {
   /** Highest resident memory of any serving process in the window. */
   residentMb: number;
   /** Rows committed in the window; null for a contestant that stores nothing. */
   rows: number | null;
   /** Processor time per answer in microseconds. */
-  us: Record<Part, number>;
+  us: ProcessorTime;
 }
 
 /** Where a contestant stores what it received. */
@@ -46,7 +40,7 @@ const WARM_UP_SECONDS = 2;
 const MB = 1e6;
 
 /** Warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted. */
-export async function measureWindow(context: BenchContext, database: Database, order: Order): Promise<Window> {
+export async function measureLoad(context: BenchContext, database: Database, order: Order): Promise<LoadWindow> {
   const { url, processes, store, script, connections } = order;
   const send = (seconds: number) => runWrk({ url, script, connections, seconds }, context.signal);
   await send(WARM_UP_SECONDS);
@@ -84,30 +78,36 @@ export function keptTable(database: Database, table: string): Store {
   };
 }
 
-/** The measures of all windows of a contestant. */
-export function measuresOf(name: string, windows: readonly Window[]): Measure[] {
-  const measure = (what: string, unit: string, value: (window: Window) => number): Measure => ({
-    name: `${name}: ${what}`,
-    unit,
-    values: windows.map(value),
-  });
-  return [
-    measure('rate', 'requests/s', ({ requestsPerSecond }) => requestsPerSecond),
-    measure('p50', 'ms', ({ p50Ms }) => p50Ms),
-    measure('p99', 'ms', ({ p99Ms }) => p99Ms),
-    ...parts.map((part) => measure(part, 'us', ({ us }) => us[part])),
-    measure('resident', 'MB', ({ residentMb }) => residentMb),
-  ];
+interface Measured {
+  windows: readonly LoadWindow[];
 }
 
-/** Reasons why the window is invalid. */
-export function faultsOf(name: string, { answersOther, answers2xx, socketErrors, rows }: Window): string[] {
-  return [
-    ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
-    ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
-    ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-    ...(rows !== null && rows < answers2xx ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
-  ];
+const valuesOf =
+  (of: (window: LoadWindow) => number) =>
+  ({ windows }: Measured) =>
+    windows.map(of);
+
+/** The figures of a contestant and its windows: rate, latency, processor time by part, memory. */
+export const loadFigures: readonly Figure<Measured>[] = [
+  ['requests/s', ['rate', 'requests/s'], valuesOf(({ requestsPerSecond }) => requestsPerSecond)],
+  ['p50 ms', ['p50', 'ms'], valuesOf(({ p50Ms }) => p50Ms)],
+  ['p99 ms', ['p99', 'ms'], valuesOf(({ p99Ms }) => p99Ms)],
+  ...parts.map((part) => [null, [part, 'us'], valuesOf(({ us }) => us[part])] as const),
+  ['MB of a process', ['resident', 'MB'], valuesOf(({ residentMb }) => residentMb)],
+];
+
+/** Reasons why windows are invalid. @param surplusMax rows above the number of responses that are valid */
+export function windowFaults(name: string, windows: readonly LoadWindow[], surplusMax = Infinity): string[] {
+  return windows.flatMap(({ answersOther, answers2xx, socketErrors, rows }) => {
+    const isLess = rows !== null && rows < answers2xx;
+    const isMore = rows !== null && rows > answers2xx + surplusMax;
+    return [
+      ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
+      ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
+      ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
+      ...(isLess || isMore ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
+    ];
+  });
 }
 
 /** Processor time of the contestant's own processes and threads. */
@@ -116,6 +116,6 @@ export function ownUs({ eventLoop, signatures, other }: Omit<ProcessorTime, 'pos
 }
 
 /** Processor time, including that of Postgres. */
-export function totalUs({ us }: Pick<Window, 'us'>): number {
+export function totalUs({ us }: Pick<LoadWindow, 'us'>): number {
   return ownUs(us) + us.postgres;
 }

@@ -8,14 +8,14 @@ import { type QueueName, queues } from './queues/open.ts';
 import type { Queue, QueueOrder } from './queues/queue.ts';
 
 /** What the bench asks for. */
-export type Request =
+export type ConsumerRequest =
   | { ask: 'fill'; count: number; body: string }
   | { ask: 'consume'; concurrency: number }
   | { ask: 'count' }
   | { ask: 'pace'; body: string; perSecond: number; seconds: number };
 
 /** Jobs that were handled; and for `pace` the time from commit to handler of each job, in milliseconds. */
-export interface Answer {
+export interface ConsumerAnswer {
   handled: number;
   /** When the last job was handled, in milliseconds since 1970. */
   lastMs: number;
@@ -38,7 +38,7 @@ function handle(id: string): void {
   if (keepsTimes) handledMs.set(id, performance.now());
 }
 
-async function answer(request: Request): Promise<Answer> {
+async function answer(request: ConsumerRequest): Promise<ConsumerAnswer> {
   if (request.ask === 'fill') await queue.fill(request.count, request.body);
   if (request.ask === 'consume') await queue.consume(request.concurrency, handle);
   const latencies = request.ask === 'pace' ? { latenciesMs: await pace(request) } : {};
@@ -46,7 +46,7 @@ async function answer(request: Request): Promise<Answer> {
 }
 
 /** Adds jobs at a constant rate. */
-async function pace({ body, perSecond, seconds }: Extract<Request, { ask: 'pace' }>): Promise<number[]> {
+async function pace({ body, perSecond, seconds }: Extract<ConsumerRequest, { ask: 'pace' }>): Promise<number[]> {
   keepsTimes = true;
   const committed: Promise<{ id: string; atMs: number }>[] = [];
   const startMs = performance.now();
@@ -66,5 +66,5 @@ async function pace({ body, perSecond, seconds }: Extract<Request, { ask: 'pace'
 }
 
 process.on('disconnect', () => process.exit());
-process.on('message', async (request: Request) => process.send!(await answer(request)));
+process.on('message', async (request: ConsumerRequest) => process.send!(await answer(request)));
 process.send!('ready');

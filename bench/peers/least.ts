@@ -10,6 +10,7 @@
 import uWS from 'uWebSockets.js';
 import type { MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
+import { builtFile } from '../../server/base/files/build.ts';
 import { ByteBudget, type HeldBody, SlabArena } from '../../server/base/http/memory.ts';
 import { inetBytes } from '../../server/model/address.ts';
 import type { Keyring } from '../../server/model/signatures/check.ts';
@@ -19,7 +20,6 @@ import { randomSource, storedText } from '../../server/receive/ingest/store.ts';
 import { type SignatureVerdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
 import type { EventRow } from '../../server/store/copy/rows.ts';
 import { isoTime, uuidBytes, uuidText, uuidv7 } from '../../server/store/ids.ts';
-import { hmacWorkerFile } from '../lib/paths.ts';
 
 const SIGNATURE = 'x-hub-signature-256';
 const SIGNATURE_START = 'sha256='.length;
@@ -140,7 +140,11 @@ async function commitNext(): Promise<void> {
   for (const [i, request] of requests.entries()) request.answer(rows[i]!);
 }
 
-const threads = new Piscina<MessagePort, void>({ filename: hmacWorkerFile, minThreads: 1, maxThreads: 1 });
+const threads = new Piscina<MessagePort, void>({
+  filename: builtFile('workers/hmac.js'),
+  minThreads: 1,
+  maxThreads: 1,
+});
 const thread = new VerifyThread(threads, {
   verified({ tasks }, verdicts) {
     for (const [i, task] of tasks.entries()) task.takeVerdict(verdictOf(verdicts[i]!));

@@ -14,7 +14,7 @@ const CLAIM_WAIT_SECONDS = 1;
 /** Sessions last 15 minutes. */
 const SESSION_USED_MS = 10 * 60_000;
 
-/** Every call throws an Error when the response is not 200, which fails the iteration. @param url of the webhook */
+/** Opens an agent. Every call throws an Error when the response is not 200, which fails the iteration. @param url that of the webhook */
 export function openAgent(url: string, credential: string) {
   let session = { token: '', endsMs: 0 };
 

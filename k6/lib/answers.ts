@@ -15,7 +15,7 @@ const EVENT_ID = 'X-Weir-Event-Id';
 
 export type Checks = Record<string, (answer: Answer) => boolean>;
 
-/** The event was stored: 202 with its id in the field X-Weir-Event-Id, and with its webhook, the time, and the size that was sent. */
+/** Checks that the event was stored: 202 with its id in the field X-Weir-Event-Id, and with its webhook, the time, and the size sent. */
 export function accepted(bodyBytes: number): Checks {
   return {
     'a signed request is answered 202': ({ status }) => status === 202,
@@ -32,7 +32,7 @@ export function accepted(bodyBytes: number): Checks {
   };
 }
 
-/** The request was rejected with this status and a problem document (RFC 9457) that contains the same status. */
+/** Checks that the request was rejected with this status and a problem document (RFC 9457) that contains the same status. */
 export function refused(what: string, expected: number): Checks {
   return {
     [`${what} is answered ${expected}`]: ({ status }) => status === expected,
@@ -46,7 +46,7 @@ export function refused(what: string, expected: number): Checks {
 /** Class of a response under overload. */
 export type Outcome = 'accepted' | 'refused' | 'unanswered' | 'broken';
 
-/** Refused: 429 or 503 with Retry-After. Broken: any answer that violates Weir's contract. */
+/** Classifies a response. Refused: 429 or 503 with Retry-After. Broken: any answer that violates Weir's contract. */
 export function outcomeOf({ status, headers }: Answer): Outcome {
   if (status === 0) return 'unanswered';
   if (EVENT_ID in headers) return 'accepted';
@@ -105,7 +105,7 @@ export function objectionTo(answer: Answer, url: string, perWindow: (seconds: nu
   return `${url} takes ${max} requests in ${seconds} s from one address, and this run sends ${planned}. Run: weir webhook update ID --rate-limit 100000000`;
 }
 
-/** Why a run with the agent of WEIR_CREDENTIAL cannot succeed; null: it can. @param me what Weir says about it @param url of the webhook */
+/** Why a run with the agent of WEIR_CREDENTIAL cannot succeed; null: it can. @param url that of the webhook */
 export function objectionToAgent(
   { pending, paused, webhooks }: { pending: number; paused: boolean; webhooks: readonly { id: string }[] },
   url: string,

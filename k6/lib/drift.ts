@@ -1,13 +1,13 @@
 /** Compares late figures of a long run with early ones. */
 
-/** Neither mean includes the warm-up, in which caches fill, code is compiled, and the heap grows to its size. */
+/** The warm-up, in which caches fill, code is compiled and the heap grows, is neither early nor late. */
 export type Phase = 'warm-up' | 'early' | 'middle' | 'late';
 
 const WARM_UP_SHARE = 0.2;
 /** Share of the whole run. */
 export const EARLY_SHARE = 0.2;
 
-/** @param progress of the scenario, from 0 to 1 */
+/** The phase of a run. @param progress that of the scenario, from 0 to 1 */
 export function phaseAt(progress: number): Phase {
   if (progress < WARM_UP_SHARE) return 'warm-up';
   if (progress < WARM_UP_SHARE + EARLY_SHARE) return 'early';

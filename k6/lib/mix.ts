@@ -21,7 +21,7 @@ export interface Draw {
 const rare: readonly Kind[] = ['batch', 'duplicate', 'wrong_secret', 'unknown_webhook'];
 const CYCLE = 20;
 
-/** @param text lines of `weir webhook add --json`, each with its `scheme`: the output of `weir scheme show NAME --json` */
+/** Parses WEBHOOKS. @param text lines of `weir webhook add --json`, each with a `scheme` as `weir scheme show NAME --json` prints it */
 export function readWebhooks(text: string): MixWebhook[] {
   const webhooks = text.split('\n').flatMap((line, i) => (line.trim() === '' ? [] : [readWebhook(line, i + 1)]));
   if (webhooks.length === 0) throw new Error('WEBHOOKS is empty');

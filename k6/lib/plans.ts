@@ -32,7 +32,7 @@ export const PAUSE_MS = 2_000;
 const LOSS_MAX = 0.001;
 /** A request without a response in this time counts as unanswered. GitHub's webhook timeout is the same. */
 export const OVERLOAD_TIMEOUT_MS = 10_000;
-/** Weir closes a connection 10 to 14 s after its last request. A request that k6 sends at that moment is lost, and no fault of the recovery. */
+/** Weir closes a connection 10 to 14 s after its last request. The loss of a request sent at that moment says nothing about recovery. */
 const REST_MS = 16_000;
 /** Number of reads of the metrics page in a soak. */
 const READINGS = 120;
@@ -53,7 +53,7 @@ export function failures(share = LOSS_MAX): Threshold[] {
   return [`rate<${share}`, { threshold: 'rate<0.5', abortOnFail: true, delayAbortEval: '5s' }];
 }
 
-/** Constant rate: the p99, the failures, and the requests that were not sent. @param rate requests a second */
+/** Thresholds of a constant rate: the p99, the failures, and the requests that were not sent. @param rate requests a second */
 export function steady(scenario: string, rate: number, durationMs: number, p99Ms: number): Record<string, Threshold[]> {
   const planned = requestsIn(rate, durationMs);
   return {
@@ -77,6 +77,7 @@ function warmed(name: string, { RATE, DURATION, WARM_UP, VUS }: Settings<'RATE' 
   };
 }
 
+/** Adds k6's options to a plan. */
 export function planOf<P extends Omit<Plan, 'options'>>(
   plan: P,
   scenarios: Record<string, Scenario>,
@@ -92,6 +93,7 @@ export function requestsIn(rate: number, ms: number): number {
   return Math.floor((rate * ms) / 1_000);
 }
 
+/** The plan of load.ts: a constant rate. */
 export function planLoad(environment: Environment) {
   const settings = readSettings(environment, { ...arriving, WARM_UP: '5s' });
   const { RATE, DURATION, P99_MS } = settings;
@@ -100,7 +102,7 @@ export function planLoad(environment: Environment) {
   return planOf(plan, warmed('load', settings), steady('load', RATE, DURATION, P99_MS));
 }
 
-/** Several webhooks, sizes and kinds of requests. @param read returns the text of a file */
+/** The plan of mix.ts: several webhooks, sizes and kinds of requests. @param read returns the text of a file */
 export function planMix(environment: Environment, read: (path: string) => string) {
   const settings = readSettings(environment, {
     ...arriving,
@@ -114,7 +116,7 @@ export function planMix(environment: Environment, read: (path: string) => string
   return planOf(plan, warmed('mix', settings), steady('mix', RATE, DURATION, P99_MS));
 }
 
-/** An event that is not acknowledged DRAIN_MS after the last request fails the run. */
+/** The plan of agents.ts. An event that is not acknowledged DRAIN_MS after the last request fails the run. */
 export function planAgents(environment: Environment) {
   const given = { ...arriving, WARM_UP: '5s', WEIR_CREDENTIAL: '', AGENTS: 4, CLAIM_MAX: 20, DELIVERY_P95_MS: 100 };
   const settings = readSettings(environment, given);
@@ -141,7 +143,7 @@ export function planAgents(environment: Environment) {
 }
 
 /**
- * Dropped iterations do not fail the run: when all virtual users are waiting, the server has enough load. A run without
+ * The plan of overload.ts. Dropped iterations do not fail the run: when all virtual users wait, the server has enough load. A run without
  * refusals fails, because the server was not overloaded. A run in which no event could be looked up fails too.
  *
  * Recovery is a separate scenario, because k6 itself sends late when it lacks processor time. All virtual users have
@@ -187,6 +189,7 @@ export function planOverload(environment: Environment) {
 /** The lower bound is above 0 percent because k6 reports 0 as the average of no values: a missing measurement must fail too. */
 const drift = (percentMax: number) => ['avg>0', `avg<${percentMax}`];
 
+/** The plan of soak.ts: a constant rate for a long time, and readings of the metrics page. */
 export function planSoak(environment: Environment) {
   // One second of RATE: a pause of the machine must show as latency, not as a dropped request.
   const own = { DURATION: '30m', VUS: 200, METRICS_URL: 'http://127.0.0.1:9464/metrics' };
@@ -218,7 +221,7 @@ export function planSoak(environment: Environment) {
   return planOf({ script: 'soak', targets: [target], settings, target, planned, peak: RATE }, scenarios, thresholds);
 }
 
-/** An iteration is dropped when no virtual user is free. @param rate a second */
+/** A scenario with a constant rate. An iteration is dropped when no virtual user is free. @param rate iterations a second */
 export function constantArrival(rate: number, startMs: number, durationMs: number, vus: number) {
   return {
     executor: 'constant-arrival-rate' as const,
@@ -231,6 +234,7 @@ export function constantArrival(rate: number, startMs: number, durationMs: numbe
   };
 }
 
+/** A scenario in which each virtual user starts its next iteration after the last one. */
 export function closedLoop(vus: number, startMs: number, durationMs: number) {
   return {
     executor: 'constant-vus' as const,

@@ -94,7 +94,7 @@ export function readTarget({ WEBHOOK_URL: url = '', WEIR_SECRET: secret = '', WE
   return { url, secret, scheme: readScheme('WEIR_SCHEME', WEIR_SCHEME || JSON.stringify(defaultScheme)) };
 }
 
-/** @param json a definition, or a scheme with a definition, as `weir scheme show NAME --json` prints it */
+/** Parses a scheme that k6 can sign by. @param json a definition, or a scheme with one, as `weir scheme show NAME --json` prints it */
 export function readScheme(name: string, json: string): Scheme {
   const scheme = parsedScheme(json);
   if (scheme === null)

@@ -39,7 +39,7 @@ function planSteps(
   return planOf({ ...plan, targets: [target], target }, scenarios, thresholds);
 }
 
-/** Refusals end the run: a refused request costs less than a stored one and would flatter the figures. */
+/** The plan of scale.ts. Refusals end the run: a refused request costs less than a stored one, and would flatter the figures. */
 export function planScale(environment: Environment) {
   const own = { DURATION: '20s', P99_MS: 1_000, STEPS: '16,64,256', WORKERS: '', RUNS: '' };
   const settings = readSettings(environment, { ...sending, ...own });
@@ -53,7 +53,7 @@ export function planScale(environment: Environment) {
   }));
 }
 
-/** The run ends in the first step that is too fast for the server, or for k6. */
+/** The plan of breakpoint.ts. The run ends in the first step that is too fast for the server, or for k6. */
 export function planBreakpoint(environment: Environment) {
   const own = { DURATION: '20s', P99_MS: 200, RATES: '500,1000,2000,4000,8000,16000', VUS: 500, WORKERS: 1, RUNS: '' };
   const settings = readSettings(environment, { ...sending, ...own });
@@ -109,7 +109,7 @@ interface Step {
 }
 
 /** What a line of RUNS needs for the table. */
-export interface Run {
+export interface StepsRun {
   scenario: string;
   settings: { WORKERS: number; BODY_BYTES: number };
   steps: Step[];
@@ -142,11 +142,11 @@ export function stepsOf({ values = [], settings }: Pick<Plan, 'values' | 'settin
 }
 
 /** Parses a file of JSON lines. Throws an Error that names the first invalid line. */
-export function runsIn(text: string): Run[] {
+export function runsIn(text: string): StepsRun[] {
   return text.split('\n').flatMap((line, i) => (line.trim() === '' ? [] : [parseRun(line, i + 1)]));
 }
 
-function parseRun(line: string, lineNumber: number): Run {
+function parseRun(line: string, lineNumber: number): StepsRun {
   try {
     const run = JSON.parse(line);
     if (Array.isArray(run.steps)) return run;
@@ -162,7 +162,7 @@ function parseRun(line: string, lineNumber: number): Run {
  * One row for each step and number of workers. Only runs of the script and the body size of the last run count; of several runs with
  * the same number of workers, the last. `times` is the rate divided by the rate with the fewest workers.
  */
-export function tableOf(runs: Run[]): string {
+export function tableOf(runs: StepsRun[]): string {
   const newest = runs.at(-1)!;
   const comparable = runs.filter(
     ({ scenario, settings }) => scenario === newest.scenario && settings.BODY_BYTES === newest.settings.BODY_BYTES,

@@ -1,7 +1,7 @@
 /** The end of a run: one line of JSON with commit and machine, and a text with planned against sent, the answers, and the limits. */
 import { answerSelectors } from './answers.ts';
 import type { Plan } from './plans.ts';
-import { type Data, figuresOf, type Run, stepsOf, tableOf } from './steps.ts';
+import { type Data, figuresOf, type StepsRun, stepsOf, tableOf } from './steps.ts';
 
 /** Limits that always hold: they make k6 count the answers with their tags. */
 const NO_LIMIT = 'count>=0';
@@ -9,7 +9,7 @@ const NO_LIMIT = 'count>=0';
 const SENT_MIN = 0.999;
 
 /** What k6 writes at the end: text to the terminal, and a line of JSON to SUMMARY. @param earlier runs to compare with */
-export function summarize(plan: Plan, data: Data, at: Date, earlier: Run[] = []): Record<string, string> {
+export function summarize(plan: Plan, data: Data, at: Date, earlier: StepsRun[] = []): Record<string, string> {
   const { SUMMARY } = plan.settings;
   const record = recordOf(plan, data, at);
   // The reason is in the error of setup.
@@ -60,7 +60,7 @@ function answersOf(data: Data): Record<string, number> {
   return Object.fromEntries([...named, ['other', other] as const].filter(([, count]) => count > 0));
 }
 
-function textOf(record: ReturnType<typeof recordOf>, earlier: Run[]): string {
+function textOf(record: ReturnType<typeof recordOf>, earlier: StepsRun[]): string {
   const { scenario, machine, planned, sent, answers, results, goals, steps } = record;
   const unmeasured = goals.filter(({ met }) => met === null).length;
   const figure = (what: string) => {
@@ -80,7 +80,7 @@ function textOf(record: ReturnType<typeof recordOf>, earlier: Run[]): string {
       met === null ? [] : [`${met ? 'met   ' : 'MISSED'}  ${what}   (${figure(what)})`],
     ),
     ...(unmeasured === 0 ? [] : [`${unmeasured} limits were not measured: the run ended before.`]),
-    ...(steps === undefined ? [] : ['', tableOf([...earlier, record as unknown as Run])]),
+    ...(steps === undefined ? [] : ['', tableOf([...earlier, record as unknown as StepsRun])]),
     '',
   ].join('\n');
 }

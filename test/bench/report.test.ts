@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { comparisonsOf } from '../../bench/compare.ts';
 import { BARE } from '../../bench/lib/contestants.ts';
-import type { Goal, Outcome, Scenario } from '../../bench/lib/outcome.ts';
-import { isMet, keepRecord, recordOf, renderReport, renderTable } from '../../bench/lib/report.ts';
+import { type BenchOutcome, type Goal, type Scenario, tabulate } from '../../bench/lib/outcome.ts';
+import { benchRecordOf, isMet, keepRecord, renderReport, renderTable } from '../../bench/lib/report.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from '../../bench/lib/stats.ts';
 import { parseWrk } from '../../bench/lib/wrk.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
 
 const machine = { cpu: 'a chip', cores: 2, memory: '8 GiB', node: 'v20.0.0', kernel: '6.1', commit: 'abc1234' };
 const conditions = { rounds: 3, at: new Date(0), load: 0.25 };
-const outcome: Outcome = {
+const outcome: BenchOutcome = {
   tables: [{ header: ['who', 'requests/s'], rows: [['Weir', '20']] }],
   measures: [{ name: 'Weir', unit: 'requests/s', values: [10, 30, 20] }],
   ratios: [{ of: 'Weir', to: 'bare', values: [0.5, 0.4, 0.6] }],
@@ -35,6 +35,23 @@ test('a table is aligned, and is Markdown for the README', () => {
   ]);
 });
 
+test('a figure is a column, a measure, or both', () => {
+  const all = [{ name: 'Weir', rate: [10, 30, 20], bytes: 7 }];
+  expect(
+    tabulate('who', all, [
+      ['requests/s', ['', 'requests/s'], ({ rate }) => rate],
+      ['bytes', null, ({ bytes }) => [bytes]],
+      [null, ['size', 'B'], ({ bytes }) => [bytes]],
+    ]),
+  ).toEqual({
+    table: { header: ['who', 'requests/s', 'bytes'], rows: [['Weir', '20 (10 to 30)', '7']] },
+    measures: [
+      { name: 'Weir', unit: 'requests/s', values: [10, 30, 20] },
+      { name: 'Weir: size', unit: 'B', values: [7] },
+    ],
+  });
+});
+
 test.each([
   [{ value: 0.45, atLeast: 0.45 }, true],
   [{ value: 0.449, atLeast: 0.45 }, false],
@@ -51,13 +68,13 @@ test('the report contains the machine, the missed goals and the method', () => {
   expect(report).not.toContain('invalid');
   const faulty = { ...outcome, faults: ['bare gave no response'] };
   expect(renderReport(scenario, faulty, machine, conditions)).toMatch(/invalid[\s\S]*bare gave no response/);
-  expect(recordOf(scenario, faulty, machine, conditions)).toMatchObject({ faults: ['bare gave no response'] });
+  expect(benchRecordOf(scenario, faulty, machine, conditions)).toMatchObject({ faults: ['bare gave no response'] });
 });
 
 test('each run adds one line to the record of its scenario', () => {
   const directory = temporaryDirectory();
   for (const at of [new Date(0), new Date(1)])
-    keepRecord(join(directory, 'results'), scenario, recordOf(scenario, outcome, machine, { ...conditions, at }));
+    keepRecord(join(directory, 'results'), scenario, benchRecordOf(scenario, outcome, machine, { ...conditions, at }));
   const lines = readFileSync(join(directory, 'results', 'example.jsonl'), 'utf8')
     .trimEnd()
     .split('\n');

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Drift, phaseAt } from '../../k6/lib/drift.ts';
 import { planAgents, planLoad, planMix, planOverload, planSoak } from '../../k6/lib/plans.ts';
-import { planBreakpoint, planScale, type Run, runsIn, stepsOf, tableOf } from '../../k6/lib/steps.ts';
+import { planBreakpoint, planScale, runsIn, type StepsRun, stepsOf, tableOf } from '../../k6/lib/steps.ts';
 
 const target = { WEBHOOK_URL: 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001', WEIR_SECRET: 's' };
 const line = JSON.stringify({ url: target.WEBHOOK_URL, secret: 's', scheme: { algorithm: 'hmac-sha256' } });
@@ -87,7 +87,7 @@ test('a breakpoint run ends in the step that is too slow, or in which too little
   expect(plan).toMatchObject({ planned: 51_500, peak: 5_000 });
 });
 
-const run = (workers: number, rates: [step: number, requestsPerSecond: number][], bodyBytes = 1024): Run => ({
+const run = (workers: number, rates: [step: number, requestsPerSecond: number][], bodyBytes = 1024): StepsRun => ({
   scenario: 'k6 scale',
   settings: { WORKERS: workers, BODY_BYTES: bodyBytes },
   steps: rates.map(([step, requestsPerSecond]) => ({

@@ -4,6 +4,7 @@ import { fillBy, type Queue, type QueueOrder } from './queue.ts';
 
 const OPTIONS = { removeOnComplete: true, removeOnFail: true };
 
+/** Connects to Redis and opens the queue. */
 export async function openBullMq({ redisPort, queue }: QueueOrder): Promise<Queue> {
   const connection = { host: '127.0.0.1', port: redisPort, maxRetriesPerRequest: null };
   const jobs = new Jobs(queue, { connection, defaultJobOptions: OPTIONS });

@@ -9,6 +9,7 @@ const CONNECTIONS_MIN = 10;
 const CONNECTIONS_MAX = 20;
 const LOCAL_QUEUE = { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
 
+/** Migrates the schema and opens the queue. @param options.batches with the settings of the page on performance */
 export async function openGraphileWorker(
   { database, queue: task }: QueueOrder,
   { batches }: { batches: boolean },

@@ -1,4 +1,4 @@
-/** No queue: an INSERT a request through the pool of node-postgres, in a table with the columns and the key of `events`. Nothing consumes it. */
+/** No queue: an INSERT a request through the pool of node-postgres, into a table with the columns and the key of `events`, and no consumer. */
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import type { Queue, QueueOrder } from './queue.ts';
@@ -7,6 +7,7 @@ import type { Queue, QueueOrder } from './queue.ts';
 const CONNECTIONS = 10;
 const HEADERS = Buffer.from('content-type: application/json\nuser-agent: GitHub-Hookshot/044aadd\naccept: */*');
 
+/** Opens the pool. */
 export async function openInsert({ database, queue: table }: QueueOrder): Promise<Pick<Queue, 'add'>> {
   const pool = new pg.Pool({ ...database, max: CONNECTIONS });
   const insert = {

@@ -1,6 +1,6 @@
 /**
- * pg-boss in batches: without them a worker fetches one job and waits for its polling interval, half a second at least. A fetch that returned a
- * full batch is followed by the next at once (burstWhenBatchFull), and NOTIFY announces new jobs. A batch is completed as a whole.
+ * pg-boss in batches: without them a worker fetches one job and waits for its polling interval, half a second at least. A fetch that returned
+ * a full batch is followed by the next at once (burstWhenBatchFull), and NOTIFY announces new jobs. A batch is completed as a whole.
  */
 import { PgBoss } from 'pg-boss';
 import { fillBy, type Queue, type QueueOrder } from './queue.ts';
@@ -9,6 +9,7 @@ const CONNECTIONS = 10;
 const BATCH = 100;
 const POLLING_SECONDS = 0.5;
 
+/** Starts pg-boss and creates the queue. */
 export async function openPgBoss({ database, queue }: QueueOrder): Promise<Queue> {
   const boss = new PgBoss({ ...database, max: CONNECTIONS, useListenNotify: true });
   boss.on('error', (error: Error) => {

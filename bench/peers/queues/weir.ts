@@ -2,7 +2,7 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Agent } from '../../../server/deliver/client/index.ts';
-import { type Delivery, openAgent, postTo } from '../../lib/agent.ts';
+import { type BenchDelivery, openBenchAgent, postTo } from '../../lib/agent.ts';
 import type { Queue, WeirOrder } from './queue.ts';
 
 const WAIT_SECONDS = 1;
@@ -11,7 +11,7 @@ const MCP_MAX = 10;
 
 type WeirWay = 'library' | 'http' | 'mcp';
 
-/** Weir's queue is filled by the bench, with SQL. */
+/** Opens Weir as a queue, which the bench fills by SQL. */
 export async function openWeirQueue(order: WeirOrder, way: WeirWay): Promise<Omit<Queue, 'fill'>> {
   const agent = new HttpAgent({ keepAlive: true });
   const consumers = { library: byLibrary, http: byHttp, mcp: byMcp };
@@ -30,9 +30,9 @@ async function byLibrary({ origin, credential }: WeirOrder, concurrency: number,
 
 /** A claim carries the receipts of the one before. */
 async function byHttp({ origin, credential }: WeirOrder, max: number, handle: Handle): Promise<void> {
-  const agent = await openAgent(origin, credential);
+  const agent = await openBenchAgent(origin, credential);
   const work = async () => {
-    for (let ack: Delivery[] = []; ; ) {
+    for (let ack: BenchDelivery[] = []; ; ) {
       const deliveries = await agent.claim({ max, waitSeconds: WAIT_SECONDS, ack });
       for (const { event } of deliveries) handle(event.id);
       ack = deliveries;
@@ -49,7 +49,7 @@ async function byMcp({ origin, credential }: WeirOrder, concurrency: number, han
   const max = Math.min(concurrency, MCP_MAX);
   const work = async () => {
     const client = new Client({ name: 'bench', version: '1' });
-    const session = await (await openAgent(origin, credential)).token();
+    const session = await (await openBenchAgent(origin, credential)).token();
     const requestInit = { headers: { Authorization: `Bearer ${session}` } };
     await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', origin), { requestInit }));
     for (;;) {

@@ -13,8 +13,8 @@ import {
   type Forwarded,
   type ForwardedDelivery,
   forwardRequest,
+  type HttpTarget,
   openTarget,
-  type Target,
 } from './target.ts';
 
 export interface ForwardOptions {
@@ -66,7 +66,7 @@ const DELAY_SECONDS_MAX = 3_600;
 const LOCATION_CHARACTERS_MAX = 200;
 
 interface ForwardParts {
-  target: Target;
+  target: HttpTarget;
   /** Null: each delivery is sent, however many failed before it. */
   breaker: TargetBreaker | null;
   /** How the webhook of an event is signed. Rejects when that is unknown, or a key is missing. */

@@ -21,7 +21,7 @@ export type Forwarded =
   | { kind: 'answered'; status: number; location: string | null; retryAfterMs: number | null }
   | { kind: 'failed'; name: string };
 
-export interface Target {
+export interface HttpTarget {
   /** Address for schemes that sign it: without the user and password of the URL, which are sent in the Authorization header. */
   url: URL;
   /** Address for messages, which Weir stores as reasons. It also lacks the query, which may hold a token. */
@@ -45,7 +45,7 @@ interface TargetOptions {
 export function openTarget(
   url: URL,
   { connectionsMax, timeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS }: TargetOptions,
-): Target {
+): HttpTarget {
   const { agent, request } = keepAlive(url, connectionsMax);
 
   const attempt = ({ headers, body }: ForwardRequest, signal: AbortSignal) =>

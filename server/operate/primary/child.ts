@@ -19,7 +19,7 @@ import {
 } from './messages.ts';
 
 /** How processes are started. Each object is a separate generation of processes, even when its values are equal. */
-export interface Plan {
+export interface ProcessPlan {
   settings: Settings;
   /** Returns the current start order; the horizon changes over time. */
   order: () => SentOrder;
@@ -44,7 +44,7 @@ const EXIT_GRACE_MS = 2_000;
 const LAST_WORDS_TIMEOUT_MS = 1_000;
 
 export class Child {
-  readonly plan: Plan;
+  readonly plan: ProcessPlan;
   /** Order: `starting`, `serving`, `leaving`, `ended`. Every state but the last may be skipped. */
   state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
   lastSnapshot: MetricsSnapshot | null = null;
@@ -66,7 +66,7 @@ export class Child {
   #silentChecks = 0;
 
   /** Forks the process. */
-  constructor(plan: Plan, parts: ChildParts, on: { ready: () => void; ended: () => void }) {
+  constructor(plan: ProcessPlan, parts: ChildParts, on: { ready: () => void; ended: () => void }) {
     this.plan = plan;
     this.#parts = parts;
     this.#on = on;
@@ -196,7 +196,7 @@ export type Replacement<Process = Child> = { ok: true; successor: Process } | { 
 
 /** A rolling restart, or the replacement of one process, under way. */
 export interface Restart {
-  plan: Plan;
+  plan: ProcessPlan;
   /** Processes still to replace. */
   stale: Set<Child>;
   replaced: number;

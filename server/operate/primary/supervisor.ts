@@ -10,7 +10,7 @@ import {
   Child,
   type ChildParts,
   failureOf,
-  type Plan,
+  type ProcessPlan,
   type Replacement,
   type Restart,
   type RestartOutcome,
@@ -21,7 +21,7 @@ import { QuickDeaths } from './deaths.ts';
 interface SupervisorOptions extends ChildParts {
   /** The supervisor adds and removes children. */
   children: Children;
-  plan: Plan;
+  plan: ProcessPlan;
   /** Called after a change of the processes that serve. */
   onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */
@@ -36,7 +36,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #children: Children;
   /** The last plan that a process served with. Replacements for processes that end unexpectedly use it. */
-  #plan: Plan;
+  #plan: ProcessPlan;
   #wanted: number;
   #restart: Restart | null = null;
   #phase: 'running' | 'leaving' | 'stopping' | 'hopeless' = 'running';
@@ -75,7 +75,7 @@ export class Supervisor {
    * Replaces every process with one of `plan`: each new process listens before an old one leaves. A new process that fails ends the
    * restart, and the remaining old processes keep serving. One restart at a time; it ends a replacement of one process.
    */
-  restart(plan: Plan): Promise<RestartOutcome> {
+  restart(plan: ProcessPlan): Promise<RestartOutcome> {
     this.#endRestart('a rolling restart replaces every process');
     return new Promise((done) => {
       this.#restart = { plan, stale: new Set(this.#children.in('serving')), replaced: 0, done };

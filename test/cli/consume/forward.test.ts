@@ -3,7 +3,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FAILURES_MAX, TargetBreaker } from '../../../server/cli/consume/breaker.ts';
 import { type Attempted, attemptLine, forwarder } from '../../../server/cli/consume/forward.ts';
 import { type Signing, signingReader } from '../../../server/cli/consume/signing.ts';
-import { type ForwardedDelivery, forwardRequest, openTarget, type Target } from '../../../server/cli/consume/target.ts';
+import {
+  type ForwardedDelivery,
+  forwardRequest,
+  type HttpTarget,
+  openTarget,
+} from '../../../server/cli/consume/target.ts';
 import { NotBegun } from '../../../server/deliver/client/delivery.ts';
 import { Retry } from '../../../server/deliver/client/index.ts';
 import { presetNamed } from '../../../server/model/signatures/presets.ts';
@@ -110,7 +115,7 @@ describe('the scheme of a webhook', () => {
 
 describe('a target', () => {
   let receiver: ForwardTarget;
-  let target: Target;
+  let target: HttpTarget;
   let breaker: TargetBreaker;
   let reports: string[];
   let attempts: Attempted[];

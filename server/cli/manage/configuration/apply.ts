@@ -15,7 +15,7 @@ import {
 import { counted } from '../../../model/words.ts';
 import { type Call, isAnsweredYes } from '../call.ts';
 import { type Row, row } from '../row.ts';
-import { type ConfigurationChange, planOf, readCurrent, unverifiedOf } from './plan.ts';
+import { type ConfigurationChange, planChanges, readCurrent, unverifiedOf } from './plan.ts';
 
 interface ApplyOptions {
   file: string;
@@ -66,7 +66,7 @@ export const rows: readonly Row[] = [
 export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions): Promise<Applied> {
   const configuration = await readConfiguration(io, options.file);
   const current = await readCurrent(call);
-  const changes = planOf(current, configuration, options.prune === true);
+  const changes = planChanges(current, configuration, options.prune === true);
   for (const change of changes) if (change.action === 'delete') await countUndelivered(call, change);
   for (const { id, name } of unverifiedOf(current, configuration.webhooks ?? []))
     printLine(io, `weir: webhook ${name} (${id}) checks no signature: its id is all that protects it`);

@@ -88,7 +88,11 @@ function ownOf(kind: keyof typeof configured, given: object): Members {
  * The changes that make the current configuration that of the file, in an order in which they can be made. Throws CommandError.
  * @param prunes deletes what the sections of the file do not have
  */
-export function planOf(current: Current, { webhooks, agents }: Configuration, prunes: boolean): ConfigurationChange[] {
+export function planChanges(
+  current: Current,
+  { webhooks, agents }: Configuration,
+  prunes: boolean,
+): ConfigurationChange[] {
   const removed = prunes
     ? { webhooks: missing(current.webhooks, webhooks), agents: missing(current.agents, agents) }
     : { webhooks: [], agents: [] };
