@@ -109,19 +109,17 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   };
 }
 
-/** An archive can only be read by the version that wrote it, or a newer one. */
+/** The first tools that read the archive: those of the version that wrote it, or of a newer one. */
 async function toolsFor(path: string, archive: ArchiveFile, major: number): Promise<Tools> {
-  const usable = await findTools(major);
-  for (const [index, tools] of usable.entries()) {
+  let failure: unknown;
+  for (const tools of await findTools(major))
     try {
-      if (!(await listTables(tools, archive)).includes('schema_migrations'))
-        throw new BackupError(`${path} is not a backup of Weir`);
-      return tools;
+      if ((await listTables(tools, archive)).includes('schema_migrations')) return tools;
+      failure = new BackupError(`${path} is not a backup of Weir`);
     } catch (error) {
-      if (index === usable.length - 1) throw error;
+      failure = error;
     }
-  }
-  throw new BackupError('No pg_restore is installed');
+  throw failure;
 }
 
 /** The applied migrations, read from the archive. */

@@ -16,6 +16,7 @@ import { SpoolWriter } from '../../receive/spool/writer.ts';
 import { checkWalkable, EmbeddedPostgresError } from '../../store/embedded/account.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
+import { TMPFS_MAGIC } from '../load/environment.ts';
 import { findServingUser, servingUserName } from '../primary/serving-user.ts';
 
 interface Context {
@@ -152,8 +153,6 @@ async function readDisk(path: string): Promise<FileSystem | null> {
     return null;
   }
 }
-
-const TMPFS_MAGIC = 0x01021994;
 
 /** Whether the directory exists, can be written and flushed, and has room, and what the spools in it hold. Never rejects. */
 async function checkSpool({ settings, nowMs }: Context) {

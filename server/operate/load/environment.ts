@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { Database } from '../../store/connect/pool.ts';
 
 /** Type number of tmpfs, Linux' file system in memory (linux/magic.h). */
-const TMPFS_MAGIC = 0x01021994;
+export const TMPFS_MAGIC = 0x01021994;
 
 /** Creates a folder for a database; the caller removes it. The path is short, because a socket path is limited to 107 bytes. */
 export async function makeDirectory(): Promise<string> {

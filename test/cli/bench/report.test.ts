@@ -1,6 +1,6 @@
 import { createHistogram } from 'node:perf_hooks';
 import { describe, expect, test } from 'vitest';
-import { benchReportOf, describeReport, interpret } from '../../../server/cli/bench/report.ts';
+import { benchReportOf, describeReport, drawBars, drawSvg, interpret } from '../../../server/cli/bench/report.ts';
 import { type BenchRun, faultsOf, runOf } from '../../../server/operate/load/results.ts';
 import type { Window } from '../../../server/operate/load/window.ts';
 
@@ -146,4 +146,34 @@ test('one point draws no curve, other programs hide every limit, and a database 
   expect(busy).toContain('The machine is busy: other programs used 0.4 of its 4 cores during a measurement.');
   expect(busy).not.toMatch(/curve|limit|Try/);
   expect(said([run(1, 20_000)], { ...quiet, in_memory: true })).toContain('set TMPDIR to a directory on the disk of');
+});
+
+const drawn = [
+  { workers: 2, requests_per_second: 1500 },
+  { workers: 1, requests_per_second: 1000 },
+  { workers: 4, requests_per_second: 2000 },
+];
+
+test('bars are as long as the figures, with a mark at proportional growth where it fits', () => {
+  const lines = drawBars(drawn)
+    .split('\n')
+    .map((line) => line.replace(/█+/, (bar) => `[${bar.length}]`).replace(/ +/g, ' '));
+  expect(lines).toEqual([
+    'Requests/s by WORKERS; | is the first figure in proportion:',
+    '1 [25] 1,000',
+    '2 [38] | 1,500',
+    '4 [50] 2,000',
+    '',
+  ]);
+});
+
+test('runs without a response are drawn', () => {
+  expect(drawBars([{ workers: 1, requests_per_second: 0 }])).toContain(' 0\n');
+  expect(drawSvg([{ workers: 1, requests_per_second: 0 }], '')).not.toMatch(/NaN|Infinity/);
+});
+
+test('the bars of the SVG are in proportion to the figures', () => {
+  const svg = drawSvg(drawn, 'figures');
+  expect([...svg.matchAll(/H([\d.]+)v16H60z/g)].map(([, end]) => Number(end) - 60)).toEqual([240, 360, 480]);
+  expect(svg).toContain('>2,000</text>');
 });
