@@ -1,5 +1,5 @@
 /** Locks on what is not a row: work that only one session at a time may do. */
-import type { Database, Query } from './connect/pool.ts';
+import type { Database, Query, Statement } from './connect/pool.ts';
 
 /** Postgres advisory locks that Weir takes, each until the end of its transaction. Listed in one table, so that every number is unique. */
 export const advisoryLocks = {
@@ -31,6 +31,11 @@ export const advisoryLocks = {
   /** Recording which issues are open: one process at a time. */
   issues: 7_236_468,
 } as const;
+
+/** Takes a lock. Waits while another session has it, up to the time limit of the statement. */
+export async function takeLock(query: Query, lock: number, limit: Pick<Statement, 'timeoutMs'> = {}): Promise<void> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [lock], ...limit });
+}
 
 /** Takes a lock unless another session has it. Returns false when another one has. */
 export async function tryLock(query: Query, lock: number): Promise<boolean> {

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../base/command/name.ts';
 import { builtFile } from '../base/files/build.ts';
 import { OperatorError } from '../model/fault.ts';
-import { advisoryLocks } from './advisory-locks.ts';
+import { advisoryLocks, takeLock } from './advisory-locks.ts';
 import type { Database, Queries, Query } from './connect/pool.ts';
 
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
@@ -104,7 +104,7 @@ function tryToMigrate(
 }
 
 async function migrateIn(query: Query, files: readonly Migration[], lockWaitMs: number): Promise<string[]> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema], timeoutMs: TIMEOUT_MS });
+  await takeLock(query, advisoryLocks.schema, { timeoutMs: TIMEOUT_MS });
   await query({ text: `set local lock_timeout = ${lockWaitMs}` });
   await query({
     text: `create table if not exists schema_migrations (

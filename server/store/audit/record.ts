@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { userInfo } from 'node:os';
 import type { z } from 'zod';
 import type { actorSchema, targetSchema } from '../../model/audit.ts';
-import { advisoryLocks } from '../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../advisory-locks.ts';
 import type { Database, Query } from '../connect/pool.ts';
 import { readAuditHead } from '../queries/users/audit.ts';
 
@@ -70,7 +70,7 @@ export const NO_HASH: Buffer = Buffer.alloc(32);
 export async function record(query: Query, actor: Actor, change: AuditRecord): Promise<void> {
   const { confirm, ...who } = actor;
   await confirm?.(query);
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.audit] });
+  await takeLock(query, advisoryLocks.audit);
   const head = await readAuditHead({ query });
   const { action, target, before = null, after = null } = change;
   const entry = JSON.stringify({ at: new Date().toISOString(), action, actor: who, target, before, after }, storable);
@@ -85,7 +85,7 @@ export async function record(query: Query, actor: Actor, change: AuditRecord): P
 export function recordBuild(database: Database, name: string): Promise<void> {
   return database.transaction(async (query) => {
     // Several machines may start it at the same time.
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.audit] });
+    await takeLock(query, advisoryLocks.audit);
     const [newest] = await query<{ name: string }>({
       text: `
         select entry -> 'target' ->> 'name' as name

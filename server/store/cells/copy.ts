@@ -5,7 +5,7 @@
  * objects and makes the cell equal to it, so it may be repeated, and a change that is missed is copied with the next one. Copies to one
  * cell run one after the other, under a lock in the cell: an older state never follows a newer one.
  */
-import { advisoryLocks } from '../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../advisory-locks.ts';
 import type { Database } from '../connect/pool.ts';
 import {
   forgetCopies,
@@ -26,7 +26,7 @@ export async function copyTo({ number, database }: Pick<Cell, 'number' | 'databa
   for (;;) {
     if ((await readPendingCopies(home.query, number, 1)).length === 0) return;
     const pending = await database.transaction(async (query) => {
-      await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
+      await takeLock(query, advisoryLocks.copies);
       const found = await readPendingCopies(home.query, number, AT_A_TIME);
       await writeCopies(query, await readCopies(home.query, found));
       return found;

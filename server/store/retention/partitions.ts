@@ -1,6 +1,6 @@
 /** Daily partitions (UTC) of `events` and `deliveries`, created days ahead, so that they exist at midnight. */
 import { DAY_MS } from '../../base/time/durations.ts';
-import { advisoryLocks } from '../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../advisory-locks.ts';
 import type { Database } from '../connect/pool.ts';
 
 /** What has daily partitions: events, and the deliveries that are finished, in the partition of their event's day. */
@@ -111,7 +111,7 @@ export function createPartition(database: Database, table: PartitionedTable, fro
   const name = partitionName(table, fromMs);
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema] });
+    await takeLock(query, advisoryLocks.schema);
     const [row] = await query<{ exists: boolean; attached: boolean; partitioned: boolean }>({
       text: `select to_regclass($1) is not null as exists,
                exists (select from pg_inherits where inhrelid = to_regclass($1)) as attached,

@@ -7,7 +7,7 @@ import { createDataDir, keyPath } from '../../base/files/data-dir.ts';
 import { flushDirectory } from '../../base/files/durable-file.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { advisoryLocks } from '../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../advisory-locks.ts';
 import type { Database, Queries, Query } from '../connect/pool.ts';
 import { sealedSecrets } from '../queries/webhooks/secrets.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
@@ -180,7 +180,7 @@ export async function recordKeys(
   previous: Buffer | null,
   { again }: { again: boolean },
 ): Promise<Buffer[]> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.secretsKeys] });
+  await takeLock(query, advisoryLocks.secretsKeys);
   const rows = await query<{ fingerprint: Buffer; used: boolean; replaced: boolean }>({
     text: `select fingerprint, first_used_at is not null as used, replaced_at is not null as replaced from secrets_keys`,
   });

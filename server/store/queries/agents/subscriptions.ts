@@ -1,6 +1,6 @@
 /** Subscriptions of agents to webhooks. */
 import { randomBytes } from 'node:crypto';
-import { advisoryLocks } from '../../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../../advisory-locks.ts';
 import type { Queries, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
@@ -94,7 +94,7 @@ export async function findMissing(
 
 /** Locks agents and subscriptions against changes until the transaction ends. Taken before the row of an agent is locked. */
 export async function lockAgents(query: Query): Promise<void> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agents] });
+  await takeLock(query, advisoryLocks.agents);
 }
 
 /** A subscription that a change created, changed or ended. */

@@ -1,7 +1,7 @@
 /**
  * A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts.
  */
-import { advisoryLocks } from '../../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../../advisory-locks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { copyInto } from '../../copy/rows.ts';
 import { arrayOf } from '../../sql.ts';
@@ -147,7 +147,7 @@ export async function prepareNode(
 ): Promise<void> {
   const [schema, node] = [schemaOf(cell), nodeSchemaOf(cell)];
   await transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
+    await takeLock(query, advisoryLocks.copies);
     // A schema without pass_turn was created by an earlier release.
     const found = `select from pg_proc where oid = to_regproc('${node}.pass_turn') and to_regclass('${node}.cell_self') is not null`;
     if ((await query({ text: found })).length > 0) return;

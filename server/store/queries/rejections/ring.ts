@@ -2,7 +2,7 @@
 import type { WebhookRequest } from '../../../model/history.ts';
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
-import { advisoryLocks } from '../../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../../advisory-locks.ts';
 import type { Database, Queries } from '../../connect/pool.ts';
 import { columnsOf, isoText } from '../../sql.ts';
 
@@ -47,7 +47,7 @@ export function storeRejections(
   limits: RingLimits,
 ): Promise<RejectionReason[]> {
   return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.rejections] });
+    await takeLock(query, advisoryLocks.rejections);
     const reasons: RejectionReason[] = [];
     for (const row of rows) {
       const { id, webhookId, receivedAt, sourceIp, reason, header, otherwiseValid, otherWebhookId } = row;

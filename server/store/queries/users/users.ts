@@ -1,7 +1,7 @@
 /** Users: management, passwords, and the current roles of authenticated people. */
 import type { z } from 'zod';
 import { lesserRole, type Role, roles, userSchema } from '../../../model/users.ts';
-import { advisoryLocks } from '../../advisory-locks.ts';
+import { advisoryLocks, takeLock } from '../../advisory-locks.ts';
 import type { Database, Queries, Query } from '../../connect/pool.ts';
 import { arrayOf, selectList } from '../../sql.ts';
 
@@ -122,7 +122,7 @@ export async function deleteUser(query: Query, id: string): Promise<void> {
 
 /** Counts active administrators, and locks their set against changes until the transaction ends. */
 export async function lockAdministrators(query: Query): Promise<number> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.administrators] });
+  await takeLock(query, advisoryLocks.administrators);
   return countAdministrators({ query });
 }
 
