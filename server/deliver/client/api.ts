@@ -107,14 +107,14 @@ interface Entry {
 
 /** The requests to one path, one at a time. Entries with equal fields share a request. */
 class Lane {
-  readonly #call: (body: object) => Promise<Settled | null>;
+  readonly #call: (body: object) => Promise<ReceiptOutcome | null>;
   /** Entries by their fields as JSON, ordered by the first entry. */
   readonly #waiting = new Map<string, Entry[]>();
   #busy = false;
   /** Nothing is sent before this time, as performance.now(). */
   keptUntilMs = 0;
 
-  constructor(call: (body: object) => Promise<Settled | null>) {
+  constructor(call: (body: object) => Promise<ReceiptOutcome | null>) {
     this.#call = call;
   }
 
@@ -145,7 +145,7 @@ class Lane {
   }
 
   /** Receipts of a database that does not answer are sent again later, so that they do not delay the others. */
-  answered(entries: readonly Entry[], { done, away }: Settled): void {
+  answered(entries: readonly Entry[], { done, away }: ReceiptOutcome): void {
     const again = entries.filter(({ receipt }) => away.has(receipt));
     for (const { receipt, resolve } of entries) if (!away.has(receipt)) resolve(done.has(receipt) ? 'done' : 'gone');
     if (again.length > 0) setTimeout(() => this.put(again), AWAY_MS);
@@ -170,7 +170,7 @@ class Lane {
 }
 
 /** Outcome of receipts. The lease of a receipt in neither set is lost. */
-interface Settled {
+interface ReceiptOutcome {
   done: ReadonlySet<string>;
   /** Their database does not answer now. */
   away: ReadonlySet<string>;
@@ -179,11 +179,11 @@ interface Settled {
 interface ClaimAnswer {
   deliveries: ClaimedDelivery[];
   /** Outcome of the receipts that were sent with the claim. */
-  settled: Settled;
+  settled: ReceiptOutcome;
 }
 
 /** Undefined: not a document of the API. */
-function settledOf({ done, away = [] }: { done?: unknown; away?: unknown }): Settled | undefined {
+function settledOf({ done, away = [] }: { done?: unknown; away?: unknown }): ReceiptOutcome | undefined {
   return Array.isArray(done) && Array.isArray(away) ? { done: new Set(done), away: new Set(away) } : undefined;
 }
 

@@ -87,11 +87,11 @@ export class Agent {
   }
 
   /**
-   * Calls `handler` for each delivery, up to `concurrency` at a time; more are claimed only while handlers are fast enough to begin
-   * them within 100 ms, and one that has not begun within a second is released. A delivery is acknowledged when the handler returns. When
-   * it throws, the error's message is the reason of the failure, and the delivery is attempted again later. A handler may also settle the
-   * delivery itself. Resolves when `signal` aborted and the drain is over, or when `max` or `once` is reached. Rejects with WeirError when
-   * a repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
+   * Calls `handler` for each delivery, up to `concurrency` at a time. More are claimed only while handlers are fast enough to begin
+   * them within 100 ms, and a delivery that has not begun within a second is released. A delivery is acknowledged when the handler returns.
+   * When it throws, the error's message is the reason of the failure, and the delivery is attempted again later. A handler may also settle
+   * the delivery itself. Resolves when `signal` aborted and the drain is over, or when `max` or `once` is reached. Rejects with WeirError
+   * when a repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
    */
   run(handler: Handler, options: RunOptions = {}): Promise<RunCounts> {
     // Otherwise each delivery would fail with this error.

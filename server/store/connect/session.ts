@@ -11,7 +11,7 @@ interface OwnSetting {
 export const ownSettings: readonly OwnSetting[] = [
   // First: it ends the session also when another setting is refused.
   { name: 'exit_on_error', value: 'off' },
-  // Limits of Weir's own end its statements, see pool.ts. Its sessions are idle for long, and COPY waits in a transaction.
+  // Weir limits its statements itself, see pool.ts. Its sessions are idle for long, and COPY waits in a transaction.
   ...['statement', 'lock', 'idle_in_transaction_session', 'idle_session', 'transaction'].map((what) => ({
     name: `${what}_timeout`,
     value: '0',

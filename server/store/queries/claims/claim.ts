@@ -88,11 +88,11 @@ function isWithin({ from, to }: Days, time: string): boolean {
   return from <= time && time < to;
 }
 
-type EventRow = Pick<Claimed, 'eventType' | 'contentType' | 'headers' | 'body'> & { id: string };
+type ReadEvent = Pick<Claimed, 'eventType' | 'contentType' | 'headers' | 'body'> & { id: string };
 
-function readEvents(query: Query, cell: number, of: readonly LeasedRow[]): Promise<EventRow[]> {
+function readEvents(query: Query, cell: number, of: readonly LeasedRow[]): Promise<ReadEvent[]> {
   const times = of.map(({ eventId }) => uuidv7Time(eventId));
-  return query<EventRow>({
+  return query<ReadEvent>({
     name: 'events-of-claim',
     plan: 'keyed',
     text: `

@@ -1,7 +1,7 @@
 /**
- * Order by key: deliveries of an agent with the same key and lane are a queue (see order_key in the schema): only the first one can be
- * claimed, until it is finished. Of two claims that take two of a queue, the second one fails at the unique index deliveries_begun, and is
- * repeated.
+ * Order by key: deliveries of an agent with the same key and lane are a queue (see order_key in the schema). Only the first delivery of a
+ * queue can be claimed, until it is finished. When two claims lease two deliveries of a queue, the later claim fails at the unique index
+ * deliveries_begun, and is repeated.
  */
 import { concatenated, earliestBy } from '../../connect/place.ts';
 import type { Queries } from '../../connect/pool.ts';

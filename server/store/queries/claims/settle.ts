@@ -181,7 +181,7 @@ function textOf({ id, lease }: Pick<SettledRow, 'id' | 'lease'>): string {
 
 type SettledRow = { id: string; lease: number; state: Settled['changed'][number] };
 
-interface Statement {
+interface LeaseStatement {
   name: string;
   set: string;
   /** SQL of one more condition. */
@@ -193,7 +193,7 @@ interface Statement {
   values: unknown[];
 }
 
-function statementOf(settlement: LeaseChange, isLimited: boolean): Statement {
+function statementOf(settlement: LeaseChange, isLimited: boolean): LeaseStatement {
   switch (settlement.kind) {
     case 'ack':
       return { name: 'ack-deliveries', set: acknowledge, already: isDone, values: [] };

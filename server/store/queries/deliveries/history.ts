@@ -69,7 +69,7 @@ export function userActed(outcome: 'replayed' | 'dismissed' | 'restored', action
   );
 }
 
-interface HistoryRow {
+interface AttemptsRow {
   id: string;
   state: string;
   history: Entry[] | null;
@@ -91,7 +91,7 @@ export async function readAttempts(
   nowMs: number,
 ): Promise<Map<string, Attempt[]>> {
   const [column, id] = 'eventId' in of ? ['event_id', of.eventId] : ['id', of.deliveryId];
-  const rows = await query<HistoryRow>({
+  const rows = await query<AttemptsRow>({
     name: `attempts-by-${column}`,
     text: `
       select d.id, d.state, d.history, d.leases as lease, d.leased_at as "leasedAt", d.available_at as "leasedUntil",
@@ -106,7 +106,7 @@ export async function readAttempts(
   return new Map(rows.map((row) => [row.id, attemptsOf(row, nowMs)]));
 }
 
-function attemptsOf(row: HistoryRow, nowMs: number): Attempt[] {
+function attemptsOf(row: AttemptsRow, nowMs: number): Attempt[] {
   const { state, lease, leasedAt, leasedUntil, address, finishedAt, revokedAt } = row;
   const ended = (row.history ?? []).flatMap(attemptsUpTo);
   if (state === 'filtered') return [...ended, attempt({ outcome: 'filtered', at: finishedAt })];

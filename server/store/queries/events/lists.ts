@@ -102,7 +102,7 @@ interface EventTypes {
 
 type TypeRow = EventTypes['items'][number] & { counted: number; since: string };
 
-/** Events that a webhook received before it moved are in another cell. */
+/** Joins the types of several cells: events that a webhook received before it moved are in another cell. */
 const byType = summedBy<TypeRow>(
   ({ event_type }) => JSON.stringify(event_type),
   (one, other) => ({

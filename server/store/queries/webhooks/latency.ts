@@ -72,7 +72,7 @@ type Counted = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { counters: number[];
 
 /**
  * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest by their p95 first, at
- * most LATENCY_SUBJECTS_MAX of each. With more than COMPARED_MAX, those whose longest times were shorter are left out.
+ * most LATENCY_SUBJECTS_MAX of each. Only the COMPARED_MAX with the longest times are compared.
  * @param id of one webhook or agent; null: all
  */
 export async function readLatency(
