@@ -107,7 +107,7 @@ test('a change waits until every listener confirms it, and no earlier or other o
     listener.query({ text: 'select pg_notify($1, $2)', values: [APPLIED_CHANNEL, payload] });
   controlTimers();
   onTestFinished(async () => void (await Promise.all(listeners.map((listener) => listener.close()))));
-  // The connection is kept, and hears what another process changes in between.
+  // The connection stays open, and gets the notifications of another process in between.
   await changes.announced('webhook:x', nothing, () => false);
   for (const listener of listeners) await confirm(listener, 'webhook:x');
   let made = false;

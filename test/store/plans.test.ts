@@ -137,7 +137,7 @@ test('the newest deliveries of an agent are found behind a flood of newer ones o
   await fresh.sql('vacuum analyze deliveries_live');
   const { plans, database } = explaining('(analyze)');
   await listDeliveries(database, { agentId }, null, 51);
-  // Whether there are few of them, and the page.
+  // One statement counts the recent deliveries, and one reads the page.
   expect(plans).toHaveLength(2);
   for (const plan of plans) {
     const scans = plan.split(/(?=->)/).filter((node) => /Scan.* on deliveries_live.*\(actual/.test(node));
@@ -219,7 +219,7 @@ test.each<[string, RegExp, Read]>([
   [
     'the numbers of deliveries of an agent',
     /using deliveries_due on deliveries_live/,
-    // There is no row: the statement is explained.
+    // The call fails, because a statement that is explained returns no row.
     (database) => countDeliveries(database, { agentId: randomUUID() }).catch(() => null),
   ],
   ['revoked agents with deliveries', /using agents_revoked on/, readUndelivered],

@@ -19,7 +19,7 @@ import { settingsOf, someKey, temporaryDirectory } from '../helpers/settings.ts'
 import { ofTest } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-/** Who looks at a database before it is used. Each resolves with what was found, or null. */
+/** The programs that check a database before they use it. Each resolves with its finding, or null. */
 const lookers: Record<string, (conninfo: string) => Promise<string | null>> = {
   async start(conninfo) {
     const database = openCell(conninfo);
@@ -120,7 +120,7 @@ test('a Weir behind a PgBouncer that pools sessions stores events and announces 
   );
 });
 
-/** Runs until the end of the test. Resolves with the URL of the database through it. It has no setting but what it needs to run, and `settings`. */
+/** Runs PgBouncer with `settings` until the end of the test. Resolves with the URL of the database through it. */
 async function startPgBouncer(
   database: Pick<FreshDatabase, 'conninfo' | 'name'>,
   settings: Record<string, string | number>,

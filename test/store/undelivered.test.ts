@@ -127,7 +127,7 @@ test('undelivered events are announced a day before they go', async () => {
   const count = (keepUndeliveredDays: number) =>
     countExpiring(fresh.database, { retentionDays: RETENTION_DAYS, keepUndeliveredDays }, nowMs);
   const startOfDay = Math.floor(nowMs / DAY_MS) * DAY_MS;
-  // Dropped with its day: at the end of the fourth day after it.
+  // These events are dropped with their day, at the end of the fourth day after it.
   const leaving = await storeEvents(fresh.database, webhook, 3, startOfDay - RETENTION_DAYS * DAY_MS + 1);
   await storeEvents(fresh.database, webhook, 5, startOfDay - (RETENTION_DAYS - 1) * DAY_MS);
   expect(await count(0)).toBe(3);

@@ -3,7 +3,7 @@ import { Slot, SPARSE_EVERY_MS, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../
 
 const EVERY_MS = 5_000;
 const MANY_EVERY_MS = 60_000;
-/** More than the pauses between the writes of the values that the tests have. */
+/** Time in which all values of a test are written, pauses included. */
 const WRITTEN_MS = 5_000;
 let written: ReadonlyMap<string, number>[] = [];
 /** Called at the start of each write. */

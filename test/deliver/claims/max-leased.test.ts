@@ -139,7 +139,7 @@ describe('a claim at the limit waits', () => {
     await agent.claimOne();
     const first = agent.claim({ wait_seconds: 30 });
     await until(async () => (await waiting()) === 1);
-    // Not long ago: the claim looks from its watermark on.
+    // The leases end now and not earlier, because the claim scans from its watermark on.
     await app.sql(`update deliveries set available_at = now() where state = 'leased' and agent_id = $1`, agent.id);
     expect(await first).toHaveLength(1);
     const next = agent.claim({ wait_seconds: 30 });

@@ -308,7 +308,7 @@ test('deliveries of one key are dismissed without a look at the others for each,
     const text = `select pg_stat_get_xact_tuples_returned('deliveries_in_order'::regclass)::int as entries`;
     return (await query<{ entries: number }>({ text }))[0]!.entries;
   });
-  // 2 million if each looks at all others.
+  // It would be 2 million if each delivery were compared with all others.
   expect(entries).toBeLessThan(10_000);
 });
 

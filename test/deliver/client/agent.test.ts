@@ -174,7 +174,7 @@ test('the claim after a full one does not wait for the work on it', async () => 
   const counts = await agent.run(
     async () => {
       handled += 1;
-      // The first of the second claim: more were claimed, since the first handler was fast.
+      // The second delivery is the first of the second claim, which is large because the first handler was fast.
       if (handled === 2) await until(() => weir.calls('claim').length === 3);
     },
     { max: 400 },

@@ -26,7 +26,7 @@ function pageOf({ app: served }: TestApp, cells: Pick<CellList, 'all'>): Metrics
     onFailure: (error) => expect.fail(error.message),
   });
 }
-/** Value of each series of a metric by its cell; the labels after it must be these. */
+/** Value of each series of a metric, by cell. @param others labels that follow that of the cell */
 const byCell = (text: string, name: string, others = '') =>
   Object.fromEntries(
     text.split('\n').flatMap((line) => {

@@ -151,7 +151,7 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
     await until(() => logged.length > 0);
     stopping.abort();
     await migrating;
-    // A start does not wait at all.
+    // A start does not wait for locks.
     await migrateCells(cells, loggedMigrations(log, false, never));
   });
   const waits_for = expect.stringMatching(/^the lock of webhooks, held by session \d+/);

@@ -8,7 +8,7 @@ import { until } from '../../helpers/wait.ts';
 import { startWeir } from '../../helpers/weir.ts';
 
 const FILE = 16 * 2 ** 20;
-/** More than the tenth of it that any test takes. */
+/** Free space. The tests use less than a tenth of it. */
 const FREE = 1_000 * FILE;
 const { signal } = new AbortController();
 

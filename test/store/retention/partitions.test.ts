@@ -110,7 +110,7 @@ test('a reading session does not delay a new partition', async () => {
   await fresh.database.transaction(async (query) => {
     await query({ text: 'set transaction isolation level repeatable read' });
     await query({ text: 'select count(*) from events' });
-    // The transaction ends after the partitions exist: they would wait for its lock without end.
+    // This transaction ends only after the partitions exist: a creation that waited for its lock would never end.
     expect(await createPartitions(fresh.database, Date.now() + DAY_MS)).toHaveLength(partitionedTables.length);
   });
 });

@@ -48,7 +48,7 @@ test('exactly the days that ended more than RETENTION_DAYS ago are dropped, of b
 });
 
 test('a server cannot choose the name of a file of the archive', async () => {
-  // Its sessions find this schema before the catalog.
+  // The sessions of this server find the schema `evil` before the catalog.
   for (const text of [
     'create schema evil',
     'create function evil.always(text, text) returns boolean language sql as $$ select true $$',

@@ -18,7 +18,7 @@ import { spawnWeir } from '../../helpers/weir.ts';
 
 const oldKey = Buffer.alloc(32, 8).toString('base64');
 const strangeKey = Buffer.alloc(32, 9).toString('base64');
-/** Rows of one transaction, see rotate-keys.ts. */
+/** Rows of one transaction, as BATCH_ROWS of store/secrets/rotate.ts. */
 const BATCH_ROWS = 200;
 
 const fresh = ofEach(freshDatabase);
