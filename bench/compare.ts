@@ -75,11 +75,10 @@ async function buildCommit(commit: string, { say, undo, signal }: BenchContext):
 /** One round of a build. Its bench writes the figures to its own bench/results. */
 async function runOnce(directory: string, scenario: string, { seconds, signal }: BenchContext): Promise<Round> {
   const args = ['dist/bench/run.js', scenario, '--rounds', '1', ...(seconds > 0 ? ['--seconds', String(seconds)] : [])];
-  await promisify(execFile)(process.execPath, args, { cwd: directory, signal, maxBuffer: 2 ** 26 }).catch(
-    (failure: { stderr?: string }) => {
-      throw new CommandError(`${scenario} failed:\n${failure.stderr?.trim() || String(failure)}`);
-    },
-  );
+  const run = promisify(execFile)(process.execPath, args, { cwd: directory, signal, maxBuffer: 2 ** 26 });
+  await run.catch((failure: { stderr?: string }) => {
+    throw new CommandError(`${scenario} failed:\n${failure.stderr?.trim() || String(failure)}`);
+  });
   const lines = (await readFile(join(directory, `bench/results/${scenario}.jsonl`), 'utf8')).trim().split('\n');
   const { results } = JSON.parse(lines.at(-1)!) as { results: { name: string; median: number; unit: string }[] };
   return new Map(results.map(({ name, median, unit }) => [name, { value: median, unit }]));

@@ -1,5 +1,6 @@
 /** The contestants of `receive`: all run at the same time, on one machine and one database. */
 import { randomUUID } from 'node:crypto';
+import { builtFile } from '../../server/base/files/build.ts';
 import { startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import { gcFlags } from '../../server/operate/primary/forks.ts';
@@ -7,7 +8,6 @@ import { storedText } from '../../server/receive/ingest/store.ts';
 import { isoTime } from '../../server/store/ids.ts';
 import type { BenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
-import { peerFile } from './paths.ts';
 import { startWeir } from './weir.ts';
 import { emptiedTables, type Store } from './window.ts';
 
@@ -68,7 +68,7 @@ export async function startPeer(
   say(`starting ${name}`);
   const port = await freePort();
   const environment = { ...process.env, NODE_ENV: 'production' };
-  const args = [...nodeFlags, peerFile(file), ...argsOf(port)];
+  const args = [...nodeFlags, builtFile(`bench/peers/${file}.js`), ...argsOf(port)];
   const peer = await startChild({ name, args, environment, directory, readyText: 'listening' });
   undo(() => peer.stop());
   return { name, pid: peer.pid, url: urlOn(port) };

@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../../server/base/command/io.ts';
+import { builtFile } from '../../server/base/files/build.ts';
 import { benchBody } from '../../server/operate/load/environment.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { ConsumerAnswer, ConsumerRequest } from '../peers/consume.ts';
@@ -10,7 +11,6 @@ import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
 import type { BenchDatabase } from './database.ts';
 import { atLeast, type BenchContext, below, inRounds, type Ratio, tabulate } from './outcome.ts';
-import { peerFile } from './paths.ts';
 import { settle, storeOf } from './peer-receivers.ts';
 import type { BenchRedis } from './redis.ts';
 import { formatNumber, percentile, ratioByRound, spreadOf } from './stats.ts';
@@ -161,7 +161,7 @@ type Consumer = Awaited<ReturnType<typeof startConsumer>>;
 
 /** Starts a process and waits until it is connected to its store. Rejects with CommandError. */
 async function startConsumer(name: QueueName, order: QueueOrder, signal: AbortSignal) {
-  const child = fork(peerFile('consume'), [JSON.stringify({ name, order })], {
+  const child = fork(builtFile('bench/peers/consume.js'), [JSON.stringify({ name, order })], {
     env: { ...process.env, NODE_ENV: 'production' },
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
