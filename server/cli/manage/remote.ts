@@ -76,7 +76,7 @@ export async function readToken(
     throw new CommandError('The API token is missing; give --token-file or --token, or set WEIR_TOKEN.', 2);
   if (parseCredential('wu', text) !== null) return text;
   const where = tokenFile ?? (token === undefined ? 'WEIR_TOKEN' : '--token');
-  throw new CommandError(`${where} is not an API token (wu_…); create one: weir token add --email E --name listen`, 2);
+  throw new CommandError(`${where} is not an API token (wu_…); create one: weir token add --email E --name NAME`, 2);
 }
 
 /**

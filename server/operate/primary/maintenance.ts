@@ -100,7 +100,8 @@ interface MaintenanceParts {
 export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   const { database, cells, log, settings, onHorizon, onLastLeases, onUnhandled, onMaintained } = parts;
   let anchor: string | null = null;
-  let busyBefore: string | null = null;
+  /** By cell, the partition that could not be dropped in the last run. */
+  const busyBefore = new Map<number, string | null>();
   let stopping = false;
   const isStopping = () => stopping;
   const failed = (error: Error) => log('maintenance_failed', { reason: error.message });
@@ -135,14 +136,15 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       failed(error as Error);
     }
   };
-  const runRetention = async ({ database: at, tables }: Cell) => {
+  const runRetention = async ({ number, database: at, tables }: Cell) => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
     const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, isStopping);
     const options = { keepUndeliveredDays, stopping: isStopping, tables };
     const dropped = await dropOldPartitions(at, retentionDays, Date.now(), { ...options, archive });
     if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
-    if (dropped.busy !== null && dropped.busy !== busyBefore) log('partition_busy', { partition: dropped.busy });
-    busyBefore = dropped.busy;
+    if (dropped.busy !== null && dropped.busy !== busyBefore.get(number))
+      log('partition_busy', { partition: dropped.busy });
+    busyBefore.set(number, dropped.busy);
     for (const one of dropped.unarchived) log('archive_failed', one);
     if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
     unhandled(dropped.unhandled);

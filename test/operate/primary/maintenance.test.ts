@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { runMaintenance } from '../../../server/operate/primary/maintenance.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';
@@ -7,7 +7,7 @@ import { type Database, openDatabase } from '../../../server/store/connect/pool.
 import { createPartitions, missingPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
-import { ofEach } from '../../helpers/shared.ts';
+import { ofEach, ofTest } from '../../helpers/shared.ts';
 import { gate, until } from '../../helpers/wait.ts';
 
 const fresh = ofEach(freshDatabase);
@@ -19,12 +19,15 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-function run(database: Database, onMaintained = () => {}): () => Promise<void> {
-  const log = Object.assign(() => {}, { enabled: () => true, dropped: () => 0 });
+function run(
+  database: Database,
+  onMaintained = () => {},
+  { others = [], onLog = () => {} }: { others?: Cell[]; onLog?: (event: string) => void } = {},
+): () => Promise<void> {
   return runMaintenance({
     database,
-    cells: { all: () => [Cell.home('', database)] },
-    log,
+    cells: { all: () => [Cell.home('', database), ...others] },
+    log: Object.assign(onLog, { enabled: () => true, dropped: () => 0 }),
     settings: () => settingsOf({}),
     onHorizon: () => {},
     onLastLeases: () => {},
@@ -65,6 +68,27 @@ test('an hourly round that takes longer leaves out the next, and the stop waits 
   release();
   await stopping;
   expect({ begun, maintained }).toEqual({ begun: 1, maintained: 1 });
+});
+
+test('a partition of a cell that cannot be dropped is logged once, not each hour', async () => {
+  const other = await ofTest(freshDatabase());
+  const old = partitionName('events', Date.now() - 60 * DAY_MS);
+  await createPartitions(other.database, Date.now() - 60 * DAY_MS);
+  await other.sql(`alter table events detach partition ${old}`);
+  const logged: string[] = [];
+  let maintained = 0;
+  const cell = Object.assign(Cell.home('', other.database), { number: 1 });
+  await other.database.transaction(async (query) => {
+    await query({ text: `lock table ${old} in access share mode` });
+    const onLog = (event: string) => void logged.push(event);
+    const stop = run(fresh.database, () => maintained++, { others: [cell], onLog });
+    for (const hours of [1, 2]) {
+      vi.advanceTimersByTime(HOUR_MS);
+      await until(() => maintained === hours);
+    }
+    await stop();
+  });
+  expect(logged.filter((event) => event === 'partition_busy')).toHaveLength(1);
 });
 
 test('a dropped partition is created again within a minute', async () => {
