@@ -1,9 +1,10 @@
 /**
  * Scenario `profile`: where a serving process spends its processor time under the load of `receive`, by function, native and JavaScript.
  *
- * perf samples the main thread and the threads of one process. With --perf-basic-prof V8 writes the addresses of its functions to
- * /tmp/perf-PID.map, where perf finds them; builtins and native code have symbols of their own. JavaScript functions show the tier that
- * ran: `*` optimised, `^` baseline, `~` interpreted. The samples are kept for viewers of flame graphs.
+ * perf samples the main thread and the threads of one process. With --perf-basic-prof-only-functions V8 writes the addresses of its
+ * functions to /tmp/perf-PID.map, where perf finds them; builtins and native code have symbols of their own. (--perf-basic-prof also writes
+ * a log, to standard output where the user of the processes cannot create its file.) JavaScript functions show the tier that ran:
+ * `*` optimised, `^` baseline, `~` interpreted. The samples are kept for viewers of flame graphs.
  */
 import { exec, execFile, spawn, spawnSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
@@ -41,7 +42,7 @@ async function run(context: BenchContext): Promise<BenchOutcome> {
   const bench = await openBenchDatabase(context);
   const script = join(bench.directory, 'request.lua');
   writeScript(script, signedRequest(bench.secret, benchBody(BODY_BYTES)));
-  const weir = await startWeir({ ...bench, processes: 1, nodeOptions: '--perf-basic-prof' });
+  const weir = await startWeir({ ...bench, processes: 1, nodeOptions: '--perf-basic-prof-only-functions' });
   for (const each of [weir.pid, ...weir.processes]) context.undo(() => rm(`/tmp/perf-${each}.map`, { force: true }));
   context.undo(() => weir.stop());
   const pid = weir.processes[0]!;
