@@ -184,8 +184,8 @@ export function versionProblem(
     return new OperatorError(
       `${finding}, of a commit that this release does not upgrade`,
       subject === 'backup'
-        ? `restore it with ${weirCommand()} restore of commit bf65f112, which upgrades it`
-        : `first run ${weirCommand()} migrate of commit bf65f112`,
+        ? `restore it with ${weirCommand()} restore of commit 59f02da6, which upgrades it`
+        : `first run ${weirCommand()} migrate of commit 59f02da6`,
     );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));

@@ -77,7 +77,7 @@ describe('a schema of an earlier commit', () => {
   ])('is refused with the commit to go through when it %s', async (_, text, version) => {
     await fresh.sql(text);
     await expect(migrate(fresh.database)).rejects.toThrow(
-      `the database is at schema version ${version}, of a commit that this release does not upgrade; first run npx --no weir migrate of commit bf65f112`,
+      `the database is at schema version ${version}, of a commit that this release does not upgrade; first run npx --no weir migrate of commit 59f02da6`,
     );
   });
 });

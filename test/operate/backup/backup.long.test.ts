@@ -209,7 +209,7 @@ test.each([
   [
     'too old',
     'update schema_migrations set version = 13 where version = 14',
-    '13, of a commit that this release does not upgrade; restore it with npx --no weir restore of commit bf65f112, which upgrades it',
+    '13, of a commit that this release does not upgrade; restore it with npx --no weir restore of commit 59f02da6, which upgrades it',
   ],
 ])('a backup that is %s is refused', async (name, text, reason) => {
   const path = join(directory, `${name}.dump`);
