@@ -22,7 +22,7 @@ const LAST_WRITE_MS = 1_000;
 /** The place for the next value of an id. Code that notes values often keeps its slot: a look-up among 100,000 ids misses the CPU's caches. */
 export class Slot<Value = number> {
   readonly id: string;
-  /** The value that waits for a write; null: there is no such value. */
+  /** The value that waits for a write; null: no value waits. */
   value: Value | null = null;
 
   constructor(id: string) {

@@ -18,7 +18,7 @@ export function define(command: Command, io: CommandIo): void {
     const give = orders(io);
     const { requested = 0 } = await give('POST', 'reload');
     const control = await until(give, ({ restart }) => {
-      // A requested restart runs at once, or after the one that runs.
+      // A requested restart runs at once, or after the restart in progress.
       if (restart === null || (restart.number < requested && restart.state !== 'running'))
         throw new CommandError(
           'Weir was restarted before it had replaced its processes: it has the settings of that start',

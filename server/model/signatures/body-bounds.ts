@@ -20,7 +20,7 @@ export const JSON_BYTES_MAX = SCANNED_BYTES_MAX;
 const BODY_HASH = /[?&]bodySHA256=([0-9a-fA-F]{64})(?:&|$)/;
 const AMPERSAND = 0x26;
 
-/** Whether a body is too large or too complex to be checked. The URL is the one that the sender signed. */
+/** Whether a body is too large or too complex to be checked. The URL is that which the sender signed. */
 export type ExceedsBounds = (url: string, body: Uint8Array) => boolean;
 
 /** The bounds of a scheme; null: its check reads no body beyond the hash. */

@@ -11,8 +11,8 @@ interface RegisteredClient {
 }
 
 /**
- * Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood that is a new client, since clients with a
- * grant expire later.
+ * Inserts a client for a day. At `most` clients it replaces the client that expires first: in a flood that is a new client, since clients
+ * with a grant expire later.
  */
 export async function insertClient({ query }: Queries, given: RegisteredClient, most: number): Promise<void> {
   await query({
